@@ -88,7 +88,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 def test_weights_that_are_left_out(tmp_path: Path) -> None:
     data = write_small_model(tmp_path).read_bytes()
-    with pytest.raises(vknn.ModelFormatError, match="^weights in memory: no such weights file"):
+    with pytest.raises(
+        vknn.ModelFormatError, match="^a model in memory: no such weights file.*weights="
+    ):
         vknn.Session(data, device="numpy")
 
 
@@ -101,6 +103,13 @@ def test_errors_do_not_speak_of_files_that_nobody_wrote(tmp_path: Path, temporar
         with pytest.raises(vknn.ShapeError, match="^a model in memory: ") as caught:
             session.run(np.zeros((2, 8, 8), np.float32))
         assert str(temporary) not in str(caught.value)
+
+
+def test_warnings_do_not_either(tmp_path: Path, temporary: Path) -> None:
+    path = write_small_model(tmp_path)
+    weights = path.with_suffix(".bin").read_bytes() + bytes(4)
+    with pytest.warns(RuntimeWarning, match="^weights in memory: 4 of .* left over"):
+        vknn.Session(path.read_bytes(), weights, device="numpy").close()
 
 
 def test_it_is_not_pickled() -> None:

@@ -23,3 +23,11 @@ def test_every_operator_stands_in_it_with_a_meaning() -> None:
     for (_, name), versions in operator_types().items():
         meaning = versions[max(versions)].convert.__doc__
         assert meaning, name
+
+
+def test_the_types_of_onnxruntimes_operators_stand_in_it() -> None:
+    """Those that the vectors have, by the record of where they run."""
+    own = onnx_table.page().partition("## com.microsoft")[2].partition("## ")[0]
+    assert "| FusedConv | 1 | float32 | – |" in own
+    rows = [line.split(" | ") for line in own.splitlines() if line.startswith("| ")][1:]
+    assert sum(row[2] != "–" or row[3] != "–" for row in rows) > 30

@@ -78,10 +78,11 @@ def _of_case(case: Mapping[str, Any]) -> Iterator[tuple[str, int, str, list[Node
     """Operator, version, element type and the nodes that it becomes, for a vector."""
     folder = FOLDER / case["id"]
     model = load(folder / "model.onnx")
+    name = case["op"].rpartition("::")[2]
     wanted = {
         (node.key[0], node.key[1]): node.type
         for node in all_nodes(model.record.graph.nodes)
-        if node.key[1] == case["op"]
+        if node.key[1] == name
     }
     if not wanted:
         return

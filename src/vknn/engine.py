@@ -314,7 +314,11 @@ class Engine:
         except ShapeError as error:
             hints = self.model.shape_hints
             unlike = [n for n, t in types.items() if n in hints and t.dims != hints[n]]
-            unknown = [s.name for s in self.model.inputs if s.shape is None and s.name not in hints]
+            unknown = [
+                s.name
+                for s in self.model.inputs
+                if s.fixed is None and s.name not in hints and s.name in types
+            ]
             if not (shown := unlike or unknown):
                 raise
             text = "; ".join(

@@ -56,11 +56,26 @@ def _viewed(name: str, value: Any) -> np.ndarray | DeviceArray:
         ) from error
 
 
-def _array(name: str, value: Any) -> np.ndarray:
+def _array(name: str, value: Any, dtype: np.dtype | None) -> np.ndarray:
+    """A value as an array; numbers of Python's, which have no dtype, in ``dtype`` where it fits."""
     try:
-        return np.asarray(value)
+        array = np.asarray(value)
+        if dtype is None or array.dtype == dtype or not _is_of_numbers(value):
+            return array
+        fits = dtype.kind == "f" or (array.dtype.kind == "i" and dtype.kind in "iu")
+        if array.dtype.kind not in "if" or not fits:
+            return array
+        given = array.astype(dtype)
+        return given if dtype.kind == "f" or np.array_equal(given, array) else array
     except ValueError as error:  # lists of different lengths
         raise InputError(f"input {name!r}: this is no array: {error}") from error
+
+
+def _is_of_numbers(value: Any) -> bool:
+    """Whether it is a number of Python's, or lists of them."""
+    while isinstance(value, list | tuple) and value:
+        value = value[0]
+    return type(value) in (int, float)
 
 
 class InputEncoder:
@@ -71,6 +86,7 @@ class InputEncoder:
 
     def __init__(self, model: Model) -> None:
         self._model = model
+        self._dtypes = {spec.name: spec.dtype for spec in model.inputs}
         self._plain: list[Plain] | None = None
 
     def encode(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,7 +142,7 @@ class InputEncoder:
                 if shape is not None:
                     return value.reshaped(shape)
             value = on_host(name, value, "the host converts or checks it")
-        return self._model.encode(name, _array(name, value))
+        return self._model.encode(name, _array(name, value, self._dtypes.get(name)))
 
     def _is_plain(self, name: str, given: Any, arrays: Mapping[str, Any]) -> bool:
         """Whether an array came out as it was, but for its shape."""

@@ -37,7 +37,7 @@ class ImageOptions:
     channel as the mean, or else the mean). ``border``:
     pixels around that, which repeat those at the edges. ``layout``: "chw", "hwc", or None: as the
     shape of the input has it. ``dtype``: that of the input; values are rounded to an integer one,
-    and must be within it.
+    and must be within it, or to float16 and the like.
     """
 
     size: tuple[int, int] | None = None
@@ -220,9 +220,10 @@ def _own_size(picture: tuple[int, int], options: ImageOptions) -> tuple[int, int
 
 
 def _as_dtype(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """The array, where the input takes small integers rounded to them. Raises InputError."""
+    """The array as floats of the input's width, or rounded to its integers. Raises InputError."""
     if dtype.kind not in "iu":
-        return array
+        floats = dtype.kind == "f" or dtype.name == "bfloat16"
+        return array.astype(dtype, copy=False) if floats else array
     info, rounded = np.iinfo(dtype), np.rint(array)
     if rounded.min() < info.min or rounded.max() > info.max:
         raise InputError(
@@ -264,5 +265,7 @@ def _resized(picture: Any, place: Placement, how: str, fill: tuple[int, ...]) ->
 def _by_channel(values: tuple[float, ...], order: str, what: str) -> tuple[float, ...]:
     count = 1 if order == "gray" else 3
     if len(values) not in (1, count):
-        raise InputError(f"--{what} takes 1 or {count} numbers, not {len(values)}")
+        wanted = f"1 or {count} numbers" if count > 1 else "1 number where the channels are gray"
+        own = "" if count > 1 else "; where those are of a recipe, give others"
+        raise InputError(f"--{what} takes {wanted}, not {len(values)}{own}")
     return values * count if len(values) == 1 else values

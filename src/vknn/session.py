@@ -140,7 +140,9 @@ class Session:
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Name, shape (None where it is free), dtype and suggested shape of each input."""
         hints = self.model.shape_hints
-        return tuple(dataclasses.replace(s, hint=hints.get(s.name)) for s in self.model.inputs)
+        return tuple(
+            dataclasses.replace(s, hint=hints.get(s.name, s.fixed)) for s in self.model.inputs
+        )
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:

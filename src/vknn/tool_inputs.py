@@ -101,7 +101,8 @@ def random_array(
     """Values for an input: normal floats, 8-bit integers of the full range, others 0 or 1."""
     if shape is None or None in shape:
         raise InputError(
-            f"the model leaves the shape of input {spec.name!r} open: give an array or a shape"
+            f"the model leaves the shape of input {spec.name!r} open: give an array or a shape "
+            "(--input, --shape)"
         )
     dims = tuple(d for d in shape if d is not None)
     if math.prod(dims) > MAX_RANDOM:

@@ -56,6 +56,24 @@ def test_offsets() -> None:
     assert thing.score == pytest.approx(1 / (1 + np.exp(-9)))
 
 
+def test_offsets_that_are_logits() -> None:
+    """OpenSeeFace: an input of 33 x 25 and 5 x 4 cells, with the first and last at the corners."""
+    maps = np.full((1, 6, 4, 5), 0.5, np.float32)
+    maps[0, :2] = 0
+    maps[0, 0, 2, 3], maps[0, 1, 0, 0] = 0.9, 0.8
+    maps[0, 2, 2, 3] = 1 / (1 + np.exp(-2))  # of the first point's row
+    maps[0, 5, 0, 0] = 1 / (1 + np.exp(1))  # of the second one's column
+    made = recipe("keypoints", kind="logits", heatmaps="m", count=2, factor=8)
+    (thing,) = answered(made, {"m": maps}, same_place(33, 25)).found
+    found = [(p.x, p.y) for p in thing.points]
+    assert found == [pytest.approx((24, 16 + 24 * 2 / 8)), pytest.approx((-32 / 8, 0), abs=1e-5)]
+    assert [p.score for p in thing.points] == pytest.approx([0.9, 0.8])
+    sure = np.where(maps == 0.5, np.float32(1), maps)  # ln(1 / 0): far, and no error
+    assert len(answered(made, {"m": sure}, same_place(33, 25)).found) == 1
+    with pytest.raises(VknnError, match="3 x 2 maps"):
+        answered(made, {"m": maps[:, :5]}, same_place(33, 25))
+
+
 @pytest.mark.parametrize("columns", [2, 3])
 def test_coordinates(columns: int) -> None:
     pairs = np.zeros((2, columns), np.float32)

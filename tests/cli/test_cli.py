@@ -125,6 +125,19 @@ def test_run_on_files_and_folders(
     assert (code, "give its input with --input" in err) == (2, True)
 
 
+def test_files_may_stand_behind_options(
+    capsys: pytest.CaptureFixture[str], model: Path, array: Path
+) -> None:
+    expected = run(capsys, "run", model, array, array, "--device", "numpy")
+    assert (expected[0], expected[1].count("\n"), expected[2]) == (0, 2, "")
+    assert run(capsys, "run", model, "--device", "numpy", array, array) == expected
+    assert run(capsys, "run", model, array, "--device", "numpy", array) == expected
+    for argv in (["run", model, "--nosuch", array], ["info", model, array]):
+        with pytest.raises(SystemExit):
+            main([str(a) for a in argv])
+        assert "unrecognized arguments" in capsys.readouterr().err
+
+
 def test_files_are_for_the_input_that_is_left(
     capsys: pytest.CaptureFixture[str], array: Path, tmp_path: Path
 ) -> None:
@@ -221,7 +234,8 @@ ERRORS = [
     (["run", "nosuch.param"], "nosuch.param: no such file"),
     (["run", "MODEL"], "missing input 'data'"),
     (["run", "MODEL", "--input", "nosuch.npy"], "nosuch.npy: no such file"),
-    (["run", "MODEL", "--input", "x=y", "--input", "z"], "'x=y' does not start with NAME="),
+    (["run", "MODEL", "--input", "x=y", "--input", "z"], "no input 'x'; the inputs are data"),
+    (["run", "MODEL", "--input", "x=nosuch.npy"], "there is no input 'x'; the inputs are data"),
     (["run", "MODEL", "--input", "y", "--input", "z"], "two files for input 'data'"),
     (["run", "MODEL", "--input", "SMALL", "--labels", "nosuch"], "nosuch: no such file"),
     (["run", "MODEL", "--input", "MODEL"], "is neither .npy, .npz nor a picture"),
@@ -229,7 +243,7 @@ ERRORS = [
     (["run", "MODEL", "--device", "nosuch", "--input", "SMALL"], "no device matches 'nosuch'"),
     (["run", "MODEL", "--weights", "nosuch.bin"], "nosuch.bin: no such weights file"),
     (["verify", "MODEL", "--shape", "3,a"], "'3,a' is no shape"),
-    (["verify", "MODEL", "--shape", "x=3,4"], "does not start with NAME="),
+    (["verify", "MODEL", "--shape", "x=3,4"], "there is no input 'x'; the inputs are data"),
     (["info", "MODEL", "--disable", "fusion,x"], "--disable names x; known are texel,"),
     (["profile", "MODEL", "--runs", "0"], "at least one run"),
     (["info", "MODEL", "--plan", "--shape", "7,8,8"], "channels"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -104,6 +105,9 @@ def test_pickles_are_not_opened(tmp_path: Path) -> None:
 def test_wrong_numbers_of_numbers(picture: Path) -> None:
     with pytest.raises(InputError, match="--mean takes 1 or 3 numbers, not 2"):
         read(picture, mean=(1.0, 2.0))
+    with pytest.raises(InputError, match="--mean takes 1 number where the channels are gray"):
+        read(picture, mean=(1.0, 2.0, 3.0), order="gray")
+    assert read(picture, mean=(1.0,), order="gray").shape == (1, 2, 4)
     with pytest.raises(InputError, match="std must not be 0"):
         read(picture, std=(0.0,))
 
@@ -130,6 +134,13 @@ def test_pictures_for_integers(picture: Path) -> None:
     assert found[:, 0, 0].tolist() == [72, -128, -128]
     with pytest.raises(InputError, match="takes int8 and the picture has values from 0 to 200"):
         read(picture, dtype=np.dtype(np.int8))
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float64"])
+def test_pictures_for_floats_of_other_widths(name: str, picture: Path) -> None:
+    dtype = np.dtype(getattr(ml_dtypes, name)) if name == "bfloat16" else np.dtype(name)
+    found = read(picture, hint=(1, 3, 2, 4), dtype=dtype)
+    assert found.dtype == dtype and found[:, 0, 0].astype(float).tolist() == [200, 0, 0]
 
 
 def test_videos_are_told(tmp_path: Path) -> None:

@@ -52,7 +52,12 @@ def test_foreign_files(name: str, data: bytes, message: str, tmp_path: Path) -> 
     ("name", "data", "advice"),
     [
         ("a.onnx", b"\x08\x07\x12\x07pytorch", "fetch or export it again"),
-        ("a.pt", b"PK\x03\x04" + bytes(30), "pnnx model.pt"),
+        ("a.pt", b"PK\x03\x04" + bytes(30), "torch.onnx.export.*pnnx model.pt"),
+        (
+            "a.safetensors",
+            b'\x32\0\0\0\0\0\0\0{"a":{"dtype":"F32"}}',
+            "weights without their network.*torch.onnx.export",
+        ),
         ("a.bin", b"\x80\x02\x8a\x0a" + bytes(30), "torch.jit.trace"),
         ("a.h5", b"\x89HDF\r\n\x1a\n", "TFLiteConverter"),
     ],

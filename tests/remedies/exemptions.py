@@ -19,6 +19,11 @@ ELSEWHERE = {
     "{} did not finish within {} s on {}; raise VKNN_TIMEOUT (seconds) or use smaller inputs": (
         "runtime/test_executor.py::test_timeout_and_recovery"
     ),
+    "; where those are of a recipe, give others": (
+        "cli/test_inputs.py::test_wrong_numbers_of_numbers"
+    ),
+    "has external data, which a model in memory cannot have: open the model by its path, or save "
+    "it as one file": ("formats/onnx/test_reader.py::test_external_data_and_models_in_memory"),
     "a session on an open Device cannot be pickled: open it by name": (
         "test_pickled_sessions.py::test_what_is_not_pickled"
     ),

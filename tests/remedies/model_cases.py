@@ -184,7 +184,7 @@ CASES = [
         "{} has {} outputs: use add_many", two_outputs("add"), two_outputs("add_many"), ValueError
     ),
     Case(
-        "the model leaves the shape of input {} open: give an array or a shape",
+        "the model leaves the shape of input {} open: give an array or a shape (--input, --shape)",
         made_up(),
         lambda p: [
             made_up(inputs=LONE_ACTIVATION)(p),

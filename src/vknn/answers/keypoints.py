@@ -173,3 +173,33 @@ class Points(Keypoints):
             sure = float(activated(values, self.activation)[0])
         spots = in_pixels(pairs, self.units, reading.place)
         return self.answer([(spots, np.full(self.count, sure))], reading)
+
+
+@decoder("keypoints", "logits")
+@dataclass(frozen=True, kw_only=True)
+class LogitOffsets(Maps):
+    """Peaks of heat maps, and offsets from them in further maps of the same output.
+
+    Behind the ``count`` heat maps there are as many of the rows' offsets and of the columns'. Each
+    is a probability p, which stands for (side - 1) * ln(p / (1 - p)) / ``factor`` pixels of the
+    input, from a peak whose first and last cells are at the corners (OpenSeeFace, tracker.py).
+    """
+
+    count: int = members.whole(least=1)
+    factor: float = members.number(16.0, least=1e-3)
+
+    def decode(self, reading: Reading) -> Answer:
+        planes = reading.planes(self.heatmaps, self.layout)[self.first :]
+        if len(planes) != 3 * self.count:
+            raise reading.misfit(self.heatmaps, f"3 x {self.count} maps")
+        maps = self.maps(reading)
+        places, scores = peaks(maps)
+        x, y = places.T
+        moves = planes[self.count :].reshape(2, self.count, *maps.shape[1:])
+        sure = (
+            moves[:, np.arange(self.count), y, x].T[:, ::-1].astype(np.float64).clip(1e-7, 1 - 1e-7)
+        )
+        cells = np.maximum(1, np.array([maps.shape[2], maps.shape[1]]) - 1)
+        sides = np.array(reading.place.size) - 1
+        spots = sides * (places / cells + np.log(sure / (1 - sure)) / self.factor)
+        return self.answer([(spots, scores)], reading)

@@ -180,12 +180,16 @@ def named(values: Sequence[str], session: Session, what: str) -> dict[str, str]:
         elif len(needed) == 1 and ("=" not in text or (what == "file" and Path(text).exists())):
             name, value = needed[0].name, text
         else:
-            listed = ", ".join(names) or "none"
-            raise InputError(f"{text!r} does not start with NAME=; the inputs are {listed}")
+            raise InputError(f"{_no_input(text)}; the inputs are {', '.join(names) or 'none'}")
         if name in found:
             raise InputError(f"two {what}s for input {name!r}")
         found[name] = value
     return found
+
+
+def _no_input(text: str) -> str:
+    front, equals, _ = text.partition("=")
+    return f"there is no input {front!r}" if equals else f"{text!r} does not start with NAME="
 
 
 def shapes(args: argparse.Namespace, session: Session) -> dict[str, tuple[int, ...]]:

@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 from vknn import __version__
 from vknn.cli.complaints import FAILED, INTERNAL_ERROR, STOPPED, USER_ERROR, error_text
@@ -33,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     warnings.showwarning = _show_warning
     try:
-        parsed = _parser(arguments).parse_args(arguments)
+        parsed = _parsed(arguments)
         if getattr(parsed, "null_device", False):
             os.environ["VKNN_NULL_DEVICE"] = "1"
         model = getattr(parsed, "model", None)
@@ -54,6 +55,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         text = f"{type(error).__name__}: {error_text(error)}"
         return _complain(f"internal error: {text} (VKNN_DEBUG=1 shows where)", INTERNAL_ERROR)
+
+
+def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+    """The arguments by name. What stands behind options belongs to the command's FILEs, too.
+
+    argparse takes as many positional arguments as it can when it meets the first, so that those
+    behind an option are left over.
+    """
+    parser = _parser(arguments)
+    parsed, left = parser.parse_known_args(arguments)
+    if left and hasattr(parsed, "files") and not any(text.startswith("-") for text in left):
+        parsed.files = [*parsed.files, *map(Path, left)]
+    elif left:
+        parser.error(f"unrecognized arguments: {' '.join(left)}")
+    return parsed
 
 
 def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:

@@ -15,6 +15,7 @@ _SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
     (0, b"\x80", "a Python pickle"),
     (0, b"\x93NUMPY", "a NumPy array"),
     (0, b"GGUF", "a GGUF model"),
+    (4, b'\0\0\0\0{"', "a safetensors file (weights without their network)"),
     (0, b"\x1f\x8b", "a gzip archive"),
     (0, b"\x7fELF", "an ELF program or library"),
     (0, b"\x89PNG", "a PNG image"),
@@ -57,8 +58,14 @@ def remedy(head: bytes, name: str) -> str:
     zipped = head.startswith(b"PK\x03\x04")
     if head.startswith(_OLD_PYTORCH) or (zipped and suffix in ("pt", "pth", "pt2", "ckpt")):
         return (
-            "trace the model in PyTorch (torch.jit.trace) and convert that: `pnnx model.pt "
-            "inputshape=[1,3,224,224]` writes an ncnn model; litert-torch writes TensorFlow Lite's"
+            "write an ONNX model in PyTorch with torch.onnx.export(model, (example,), "
+            "'model.onnx'), or trace it (torch.jit.trace) and convert that: `pnnx model.pt "
+            "inputshape=[1,3,224,224]` writes an ncnn model"
+        )
+    if suffix == "safetensors":
+        return (
+            "load it into its network in PyTorch, and write that as an ONNX model with "
+            "torch.onnx.export"
         )
     if suffix in ("keras", "h5", "hdf5"):
         return "convert it with tf.lite.TFLiteConverter.from_keras_model to TensorFlow Lite"

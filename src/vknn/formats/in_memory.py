@@ -25,6 +25,18 @@ def is_in_memory(source: object) -> bool:
 
 #: What is in memory, in the words of messages.
 MODEL, WEIGHTS = "a model in memory", "weights in memory"
+#: The files that were written of what is in memory, and these words.
+_written: dict[str, str] = {}
+
+
+def shown_file(path: os.PathLike[str]) -> str:
+    """A file as messages call it: by its path, or that it is in memory."""
+    return _written.get(str(path), str(path))
+
+
+def was_in_memory(path: os.PathLike[str]) -> bool:
+    """Whether a file was written of what is in memory."""
+    return str(path) in _written
 
 
 class WrittenSources:
@@ -44,7 +56,7 @@ class WrittenSources:
         if self._folder is None:
             return error
         folder = Path(self._folder.name)
-        for path, name in ((folder / "weights", WEIGHTS), (folder / "model.bin", WEIGHTS),
+        for path, name in ((folder / "weights", WEIGHTS), (folder / "model.bin", MODEL),
                            (folder / "model", MODEL)):  # fmt: skip
             error.args = tuple(str(part).replace(str(path), name) for part in error.args)
             if error.file == str(path):
@@ -54,6 +66,8 @@ class WrittenSources:
     def close(self) -> None:
         """Removal of the folder; may be called twice."""
         if self._folder is not None:
+            for name in ("model", "weights"):
+                _written.pop(str(Path(self._folder.name) / name), None)
             self._folder.cleanup()
 
     def _paths(self, sources: Sequence[tuple[Any, str]]) -> list[Any]:
@@ -68,6 +82,7 @@ class WrittenSources:
                 found.append(source)
                 continue
             path = Path(self._folder.name) / name
+            _written[str(path)] = MODEL if name == "model" else WEIGHTS
             try:
                 path.write_bytes(data if _is_whole(data) else bytes(data))
             except OSError as error:

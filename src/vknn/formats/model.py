@@ -39,7 +39,8 @@ class TensorSpec:
         shape: Sizes of its axes; where one is free, the name that the file has for it (ONNX), or
             None; None as a whole where any shape will do.
         dtype: Its element type, a NumPy dtype: object where elements are strings.
-        hint: The shape that the file suggests where it is free; None where it suggests none.
+        hint: The shape that the file suggests, or which it says where nothing is free; None where
+            it suggests none, and of outputs.
     """
 
     name: str
@@ -53,6 +54,14 @@ class TensorSpec:
         if self.shape is None:
             return None
         return tuple(size if isinstance(size, int) else None for size in self.shape)
+
+    @property
+    def fixed(self) -> tuple[int, ...] | None:
+        """The shape where nothing of it is free, else None."""
+        if self.shape is None:
+            return None
+        known = tuple(size for size in self.shape if isinstance(size, int))
+        return known if len(known) == len(self.shape) else None
 
     @property
     def dtype_name(self) -> str:

@@ -72,6 +72,11 @@ class DType(Term):
         return self.numpy.itemsize
 
     @property
+    def on_device(self) -> bool:
+        """True where device buffers can hold it (int64 has no 32-bit form that keeps its range)."""
+        return self in _ON_DEVICE
+
+    @property
     def is_float(self) -> bool:
         """True for float32, float16 and float64."""
         return self in (DType.FLOAT32, DType.FLOAT16, DType.FLOAT64)
@@ -116,6 +121,9 @@ class DType(Term):
         return found
 
 
+_ON_DEVICE = frozenset(
+    (DType.FLOAT32, DType.FLOAT16, DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.BOOL)
+)
 _INTEGERS = frozenset(
     (
         DType.INT8, DType.UINT8, DType.INT16, DType.UINT16, DType.INT32, DType.UINT32, DType.INT64,

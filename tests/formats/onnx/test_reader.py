@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -119,11 +120,55 @@ def _external(folder: Path, **entries: str) -> Any:
 
 
 def test_external_data(tmp_path: Path) -> None:
-    data = np.arange(10, dtype=np.float32)
+    data = np.arange(5, dtype=np.float32)
     (tmp_path / "sub dir").mkdir()
     (tmp_path / "sub dir" / "odd näme.bin").write_bytes(data.tobytes())
     message = _external(tmp_path, location="sub dir/odd näme.bin", offset="8", length="12")
     assert np.array_equal(run(message, tmp_path)["y"], X + data[2:5])
+
+
+def test_external_data_are_mapped_and_not_read(tmp_path: Path) -> None:
+    """Rows of a table of 256 MiB, and numbers in a second file."""
+    with (tmp_path / "table.bin").open("wb") as file:
+        file.truncate(1 << 28)
+    (tmp_path / "row.bin").write_bytes(np.arange(7, dtype=np.float32).tobytes())
+    made = [node("Gather", "table places", "rows"), node("Add", "rows row")]
+    body = graph(made, [value("places", (2,), DType.INT64)], [value("y", None)])
+    for name, dims, offset in (("table", [(1 << 26) // 4, 4], "0"), ("row", [4], "12")):
+        tensor_ = body.initializer.add(name=name, dims=dims, data_type=1, data_location=1)
+        for key, text in (("location", f"{name}.bin"), ("offset", offset)):
+            tensor_.external_data.add(key=key.encode(), value=text.encode())
+    places = np.array([1, (1 << 24) - 1])
+    tracemalloc.start()
+    try:
+        found = run(model(body), tmp_path, places=places)["y"]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert found.tolist() == [[3, 4, 5, 6]] * 2
+    assert peak < 16 << 20
+
+
+def test_external_data_of_another_model(tmp_path: Path) -> None:
+    """Bytes behind the last tensor are warned of, as in ncnn's and OpenVINO's .bin."""
+    (tmp_path / "w.bin").write_bytes(bytes(24))
+    message = _external(tmp_path, location="w.bin", offset="8", length="12")
+    text = r"w\.bin: 4 of 24 bytes are left over behind the last tensor .* another model"
+    with pytest.warns(RuntimeWarning, match=text):
+        run(message, tmp_path)
+
+
+def test_external_data_and_models_in_memory(tmp_path: Path) -> None:
+    (tmp_path / "w.bin").write_bytes(bytes(12))
+    message = _external(tmp_path, location="w.bin")
+    data = message.SerializeToString()
+    with pytest.raises(ModelFormatError, match="^a model in memory: .*open the model by its path"):
+        Session(data, device="numpy")
+    with pytest.raises(ModelFormatError, match="^a model in memory: .*opened by its path"):
+        Session(data, bytes(12), device="numpy")
+    assert np.array_equal(run(message, tmp_path)["y"], X)
+    with Session(simple(node("Neg", "x")).SerializeToString(), device="numpy") as session:
+        assert np.array_equal(session.run({"x": X})["y"], -X)
 
 
 @pytest.mark.parametrize(
@@ -189,18 +234,21 @@ def test_versions_that_are_too_new_or_old(tmp_path: Path) -> None:
 def test_unknown_operators_are_listed_together(tmp_path: Path) -> None:
     message = simple(
         node("Strange", "x", "a", domain="my.own"), node("Odd", "a", "b"), node("Gelu", "b", "c"),
-        node("TreeEnsemble", "c", "y", domain="ai.onnx.ml"), opset=13,
+        node("TreeEnsemble", "c", "d", domain="ai.onnx.ml"),
+        node("Conv", "d", "y", domain="com.microsoft.nchwc"), opset=13,
     )  # fmt: skip
+    message.opset_import.add(domain="com.microsoft.nchwc", version=1)
     message.opset_import.add(domain="my.own", version=3)
     message.opset_import.add(domain="ai.onnx.ml", version=5)
     with pytest.raises(UnsupportedLayerError) as caught:
         run(message, tmp_path)
     text = "; ".join(caught.value.layers)
-    assert len(caught.value.layers) == 4
+    assert len(caught.value.layers) == 5
     assert "my.own::Strange (domain my.own, opset 3)" in text
     assert "Odd (domain ai.onnx, opset 13)" in text
     assert "Gelu (domain ai.onnx, opset 13) is known from opset 20 on" in text
     assert "ai.onnx.ml, opset 5) is out of scope" in text
+    assert "without the optimizations of level 3" in text
 
 
 def _field(number: int, data: bytes) -> bytes:
@@ -238,5 +286,7 @@ def test_recognition() -> None:
 
 def test_bytes_that_are_no_model(tmp_path: Path) -> None:
     for data in (b"", b"\xff" * 9, b"\x08\x07"):
-        with pytest.raises(ModelFormatError):
+        with pytest.raises(ModelFormatError) as caught:
             parse_model(data, "file")
+        assert caught.value.__cause__ is None
+        assert caught.value.__context__ is None or caught.value.__suppress_context__

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,7 @@ def test_names_shapes_and_dtypes(tmp_path: Path) -> None:
     [
         ({}, "missing input 'x'"),
         ({"x": X, "z": X}, "unknown input 'z'"),
+        ({"x": X, 1: X}, "unknown input 1"),
         ({"x": X.astype(np.float64)}, "'x' takes float32, not float64"),
         ({"x": X.astype(np.int32)}, "'x' takes float32"),
         ({"x": X[0]}, "'x' has the shape"),
@@ -62,6 +65,52 @@ def test_inputs_that_do_not_fit(feeds: dict[str, Any], text: str, tmp_path: Path
         pytest.raises(InputError, match=text),
     ):
         session.run(feeds)
+
+
+def test_hints_are_shapes_to_try(tmp_path: Path) -> None:
+    """The shape where nothing is free, as other formats have it; else with a batch of one."""
+    shapes = {"a": (2, 3), "b": (), "c": ("n", 3), "d": (None, 3), "e": ("n", "m"), "f": None}
+    body = graph(
+        [node("Identity", name, f"{name}_") for name in shapes],
+        [value(name, shape) for name, shape in shapes.items()],
+        [value(f"{name}_", None) for name in shapes],
+    )
+    with opened(model(body), tmp_path) as session:
+        assert {s.name: s.hint for s in session.inputs} == {
+            "a": (2, 3), "b": (), "c": (1, 3), "d": (1, 3), "e": None, "f": None,
+        }  # fmt: skip
+
+
+def test_numbers_of_pythons_have_no_dtype_to_keep(tmp_path: Path) -> None:
+    body = graph(
+        [node("Relu", "x", "y"), node("Identity", "k", "l")],
+        [value("x", (1, 3)), value("k", (2,), DType.INT8)],
+        [value("y", (1, 3)), value("l", (2,), DType.INT8)],
+    )
+    with opened(model(body), tmp_path) as session:
+        found = session.run({"x": [[1.5, -2, 3]], "k": (1, -128)})
+        assert found["y"].tolist() == [[1.5, 0, 3]] and found["l"].tolist() == [1, -128]
+        with pytest.raises(InputError, match="'k' takes int8, not int64"):
+            session.run({"x": [[1, 2, 3]], "k": (1, -129)})
+        with pytest.raises(InputError, match="'k' takes int8, not float64"):
+            session.run({"x": [[1, 2, 3]], "k": (1, 2.5)})
+        with pytest.raises(InputError, match="'x' takes float32, not float64"):
+            session.run({"x": [np.zeros(3)], "k": (1, 2)})
+
+
+def test_wrong_sizes_of_free_axes_are_told_at_the_input(tmp_path: Path) -> None:
+    body = graph(
+        [node("MatMul", "x w", "t"), node("Relu", "t", "y")],
+        [value("x", ("n", "m"))],
+        [value("y", None)],
+        {"w": X.T},
+    )
+    with opened(model(body), tmp_path) as session:
+        assert session.run({"x": X})["y"].shape == (2, 2)
+        text = r"input 'x' has the shape \(2, 5\): .*MatMul"
+        with pytest.raises(InputError, match=text) as caught:
+            session.run({"x": np.zeros((2, 5), np.float32)})
+        assert caught.value.__cause__ is None and caught.value.__suppress_context__
 
 
 def test_initializers_that_are_inputs(tmp_path: Path) -> None:
@@ -233,19 +282,56 @@ def test_branches_and_loops_on_data(tmp_path: Path) -> None:
             assert found["all"].shape == (rounds, 2, 3)
 
 
-def test_custom_operators(tmp_path: Path) -> None:
-    message = simple(node("Scaled", "x", domain="my.own", by=3.0))
-    message.opset_import.add(domain="my.own", version=1)
+SCALED = """
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "common/tensor.glsl"
+#include "common/grid.glsl"
+INPUT1F(0, x);
+OUTPUT1F(1, y);
+layout(push_constant) uniform P { int count; float by; } p;
+void main() {
+    int i = linear_lane();
+    if (i < p.count) STORE1(y, i, LOAD1(x, i) * p.by);
+}
+"""
+
+
+@pytest.fixture
+def scaled() -> Iterator[None]:
+    """An operator of a user's own, with a kernel."""
     vknn.register_layer(
         "onnx", "my.own::Scaled", shape=lambda shapes, options: shapes[0],
-        compute=lambda arrays, weights, options: arrays[0] * options["by"],
+        compute=lambda arrays, weights, options: arrays[0] * np.float32(options["by"]),
         parameters={"by": ("by", 1.0)},
+        shader=vknn.Shader(SCALED, push=lambda i, o, options: [math.prod(o[0]), options["by"]]),
     )  # fmt: skip
-    try:
-        with opened(message, tmp_path) as session:
-            assert np.array_equal(session.run({"x": X})["y"], X * 3)
-    finally:
-        vknn.unregister_layer("onnx", "my.own::Scaled")
+    yield
+    vknn.unregister_layer("onnx", "my.own::Scaled")
+
+
+@pytest.mark.parametrize("where", ["graph", "branch", "function"])
+@pytest.mark.parametrize("device", ["numpy", pytest.param("vulkan", marks=pytest.mark.device)])
+def test_custom_operators(device: str, where: str, scaled: None, tmp_path: Path) -> None:
+    own, functions = node("Scaled", "x", "y", domain="my.own", by=3.0), []
+    if where == "branch":
+        inner = node("Scaled", "x", "z", domain="my.own", by=3.0)
+        then = graph([inner], outputs=[value("z", None)])
+        other = graph([node("Neg", "x", "z")], outputs=[value("z", None)])
+        own = node("If", "c", then_branch=then, else_branch=other)
+    elif where == "function":
+        functions = [_function("Outer", node("Scaled", "x", "y", domain="my.own"))]
+        functions[0].node[0].attribute.append(pb.Attribute(name="by", type=1, ref_attr_name="k"))
+        functions[0].attribute.append("k")
+        functions[0].opset_import.add(domain="my.own", version=1)
+        own = node("Outer", "x", domain="my", k=3.0)
+    body = graph([own], [value("x")], [value("y", None)], {"c": np.array(True)})
+    message = model(body, functions=functions)
+    message.opset_import.add(domain="my.own", version=1)
+    with Session(save(message, tmp_path), device=device) as session:
+        assert np.array_equal(session.run({"x": X})["y"], X * 3)
+        (side,) = session.placement.values()
+        assert side == ("host" if device == "numpy" else "vulkan")
 
 
 def test_bfloat16_in_and_out(tmp_path: Path) -> None:

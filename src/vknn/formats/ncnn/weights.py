@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from vknn.errors import ModelFormatError
+from vknn.formats.in_memory import shown_file
 from vknn.formats.regular_file import refuse_special
 
 TAG_FLOAT16 = 0x01306B47
@@ -129,8 +130,8 @@ class BinReader:
         left = self._data.size - self.position
         if left > 0:
             warnings.warn(
-                f"{self._path}: {left} of {self._data.size} bytes are left over behind the weights "
-                "of the last layer: it may be the .bin of another network",
+                f"{shown_file(self._path)}: {left} of {self._data.size} bytes are left over behind "
+                "the weights of the last layer: it may be the .bin of another network",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import mmap
 import stat
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
 from vknn.errors import ModelFormatError
+from vknn.formats.in_memory import was_in_memory
 
 _MAX_DIGITS = 19
 
@@ -23,6 +25,7 @@ class ExternalData:
     def __init__(self, model: Path | None) -> None:
         self._model = model
         self._files: dict[Path, memoryview] = {}
+        self._ends: dict[Path, int] = {}
 
     def part(self, entries: Mapping[str, str], size: int, what: str) -> memoryview:
         """The ``size`` bytes of a tensor that errors call ``what``.
@@ -30,7 +33,8 @@ class ExternalData:
         ``entries``: location, offset and length as the file states them. Raises ModelFormatError.
         """
         location = entries.get("location", "")
-        data = self._mapped(location, what)
+        path = self._path(location, what)
+        data = self._mapped(path, location, what)
         offset = self._number(entries, "offset", 0, what)
         length = self._number(entries, "length", size, what)
         if length != size:
@@ -41,7 +45,20 @@ class ExternalData:
                 f"{length} bytes at {offset} do not lie inside {location!r}, which has {len(data)} "
                 "(it is cut off, or that of another model)",
             )
+        self._ends[path] = max(self._ends.get(path, 0), offset + length)
         return data[offset : offset + length]
+
+    def check_end(self) -> None:
+        """A warning where bytes are left behind the last tensor: they may be another model's."""
+        for path, end in self._ends.items():
+            size = len(self._files[path])
+            if size > end:
+                warnings.warn(
+                    f"{path}: {size - end} of {size} bytes are left over behind the last tensor "
+                    f"that {self._model} names: they may be the data of another model",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
 
     def _number(self, entries: Mapping[str, str], key: str, default: int, what: str) -> int:
         text = entries.get(key)
@@ -51,8 +68,7 @@ class ExternalData:
             self._fail(what, f"its external data have {text[:40]!r} as {key}")
         return int(text)
 
-    def _mapped(self, location: str, what: str) -> memoryview:
-        path = self._path(location, what)
+    def _mapped(self, path: Path, location: str, what: str) -> memoryview:
         if path not in self._files:
             try:
                 kind = path.stat().st_mode
@@ -76,8 +92,12 @@ class ExternalData:
     def _path(self, location: str, what: str) -> Path:
         if not location or "\0" in location:
             self._fail(what, "its external data have no location")
-        if self._model is None:
-            self._fail(what, "has external data, which a model in memory cannot have")
+        if self._model is None or was_in_memory(self._model):
+            self._fail(
+                what,
+                "has external data, which a model in memory cannot have: open the model by its "
+                "path, or save it as one file",
+            )
         if Path(location).is_absolute() or location.startswith(("/", "\\")) or location[1:2] == ":":
             self._fail(what, f"the location {location!r} of its external data is absolute")
         try:

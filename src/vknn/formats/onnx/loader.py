@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from vknn.errors import ModelFormatError, UnsupportedLayerError
+from vknn.formats.in_memory import was_in_memory
 from vknn.formats.message_outline import MAX_BYTES, SMALL, check_outline
 from vknn.formats.onnx import layers as _layers  # noqa: F401 (registers the operators)
 from vknn.formats.onnx import onnx_pb2 as pb
@@ -29,6 +30,12 @@ def load(path: Path, weights: Path | None = None) -> OnnxModel:
     """
     file = str(path)
     if weights is not None:
+        if was_in_memory(path):
+            raise ModelFormatError(
+                "an ONNX model in memory has all its weights in itself; one with external data is "
+                "opened by its path",
+                file=file,
+            )
         raise ModelFormatError(
             f"the files with an ONNX model's weights are found by themselves, beside it; {weights} "
             "is not needed",

@@ -77,7 +77,7 @@ class OnnxModel(Model):
 
     def check_names(self, given: Mapping[str, object]) -> None:
         """See :meth:`Model.check_names`; inputs with a default may be left out."""
-        known = {name.partition("\0")[0] for name in given}
+        known = {n.partition("\0")[0] if isinstance(n, str) else n for n in given}
         absent = {
             n for n, v in self._values.items() if v.type.optional or v.type.kind == "sequence"
         }

@@ -44,7 +44,7 @@ def parse_model(data: bytes, file: str | None = None) -> OnnxModelRecord:
             f"this is no ONNX model, or a damaged or truncated one ({error}); fetch or export it "
             "again",
             file=file,
-        ) from error
+        ) from None
     return ModelReader(file).model(message)
 
 
@@ -79,6 +79,7 @@ class ModelReader:
         self.functions = self._functions(message.functions)
         graph = self.graph(message.graph, "", frozenset())
         check_functions(graph, self.functions, self.file)
+        self.external.check_end()
         metadata = entries_of(message.metadata_props)
         producer = message.producer_name.decode("utf-8", "replace")
         return OnnxModelRecord(

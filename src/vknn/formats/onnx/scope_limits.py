@@ -8,6 +8,8 @@ DOMAINS = {
     "ai.onnx.training": "training operators: export the model for inference",
     "ai.onnx.preview.training": "training operators: export the model for inference",
     "ai.onnx.preview": "it may still change: export the model with its functions expanded",
+    "com.microsoft.nchwc": "onnxruntime saved it for one CPU: export the model anew, or have "
+    "onnxruntime save it without the optimizations of level 3 (ORT_ENABLE_EXTENDED)",
     "com.microsoft.extensions": "onnxruntime-extensions; vknn.register_layer can define it",
     "ai.onnx.contrib": "onnxruntime-extensions; vknn.register_layer can define it",
 }

@@ -56,7 +56,7 @@ def _version(reader: ElementReader, root: Element) -> int:
             f"this is OpenVINO IR version {version}, which holds operations of opsets; vknn reads "
             "the layers of versions 2 to 7: write them with the Model Optimizer of OpenVINO 2019 "
             "(2020's with its option generate_deprecated_IR_V7), or convert the network that it "
-            "was made of to ncnn (pnnx) or TensorFlow Lite"
+            "was made of to ONNX, ncnn (pnnx) or TensorFlow Lite"
         )
     return version
 

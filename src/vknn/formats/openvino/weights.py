@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from vknn.errors import ModelFormatError
+from vknn.formats.in_memory import shown_file
 from vknn.formats.layer_errors import Malformed
 from vknn.formats.openvino.records import STORED, Blob
 from vknn.formats.regular_file import refuse_special
@@ -58,8 +59,8 @@ class Weights:
         left = self.size - max((blob.offset + blob.size for blob in blobs), default=0)
         if left > 0:
             warnings.warn(
-                f"{self.path}: {left} of {self.size} bytes are left over behind the last weights "
-                "that the .xml names: it may be the .bin of another network",
+                f"{shown_file(self.path)}: {left} of {self.size} bytes are left over behind "
+                "the last weights that the .xml names: it may be the .bin of another network",
                 RuntimeWarning,
                 stacklevel=2,
             )

@@ -35,15 +35,9 @@ def ceil_div(a: int, b: int) -> int:
 PLAIN = (Layout.LINEAR, Layout.C4)
 
 
-#: dtypes that a device buffer can hold (int64 has no 32-bit form that keeps its range).
-DEVICE_DTYPES = frozenset(
-    (DType.FLOAT32, DType.FLOAT16, DType.INT8, DType.UINT8, DType.INT16, DType.INT32, DType.BOOL)
-)
-
-
 def on_device(type_: TensorType) -> bool:
     """True where a device buffer can hold tensors of this type."""
-    return type_.dtype in DEVICE_DTYPES
+    return type_.dtype.on_device
 
 
 def allows(type_: TensorType, layout: Layout) -> bool:

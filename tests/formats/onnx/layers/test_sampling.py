@@ -54,6 +54,30 @@ def test_grids_of_other_types_and_axes(run) -> None:
         run("GridSample", [normal(1, 1, 2, 2, 2), normal(1, 2, 2, 2, 3)], mode="cubic", opset=20)
 
 
+@pytest.mark.parametrize("name", ["Resize", "Upsample"])
+@pytest.mark.parametrize(("size", "out"), [(24, 224), (223, 224), (58, 102), (21, 267)])
+def test_scales_that_are_ratios_of_sizes(run, name: str, size: int, out: int) -> None:
+    """Scales are float32: a little less than 224 / 24 makes 224 of 24 all the same."""
+    x = normal(1, 2, size, 3)
+    scales = np.array([1, 1, np.float32(out) / np.float32(size), 1], np.float32)
+    given = [x, scales] if name == "Upsample" else [x, None, scales]
+    more = {} if name == "Upsample" else {
+        "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"
+    }  # fmt: skip
+    (found,) = run(name, given, opset=9 if name == "Upsample" else 13, fixed=(len(given) - 1,),
+                   mode="nearest", **more)  # fmt: skip
+    np.testing.assert_array_equal(found, x[:, :, np.arange(out) * size // out])
+
+
+@pytest.mark.parametrize(("size", "out"), [(150, 84), (180, 115), (375, 111)])
+def test_nearest_elements_where_an_axis_shrinks(run, size: int, out: int) -> None:
+    x = normal(1, 2, size, 3)
+    scales = np.array([1, 1, np.float32(out) / np.float32(size), 1], np.float32)
+    more = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    (found,) = run("Resize", [x, None, scales], opset=13, fixed=(2,), mode="nearest", **more)
+    np.testing.assert_array_equal(found, x[:, :, np.arange(out) * size // out])
+
+
 @pytest.mark.parametrize("opset", [10, 16])
 @pytest.mark.parametrize("mode", ["avg", "max"])
 def test_regions(run, mode: str, opset: int) -> None:

@@ -46,10 +46,10 @@ def pooled_maximum(c: Context, x: Value, w: WindowAttributes) -> Value:
     def pooled(x: Value, w: WindowAttributes) -> Value:
         return c.add(MaxPool(w.kernel, w.strides, w.pads, w.dilations), x)
 
-    return over_axes(c, x, w, _reach(c, w, x), pooled)
+    return over_axes(c, x, w, reach(c, w, x), pooled)
 
 
-def _reach(c: Context, w: WindowAttributes, x: Value) -> tuple[int, ...]:
+def reach(c: Context, w: WindowAttributes, x: Value) -> tuple[int, ...]:
     """Pads with what windows reach beyond them."""
     begins, ends, over = pool_pads(c, w, x.type.dims[2:])
     return (*begins, *(e + o for e, o in zip(ends, over, strict=True)))
@@ -63,8 +63,8 @@ def largest_places(c: Context, w: WindowAttributes) -> Value:
     dims, axes = c.x.type.dims, len(w.kernel)
     cut = [max(-pad, 0) for pad in w.resolved(dims[2:], signed=True)[:axes]]
     x, w = cropped(c, c.x, w, signed=True)
-    pads = _reach(c, w, x)
-    read = _elements(c, x, w, pads)
+    pads = reach(c, w, x)
+    read = elements(c, x, w, pads)
     planes, taps, out = dims[0] * dims[1], math.prod(w.kernel), read.type.dims[2 + axes :]
     best = c.add(ArgMax(1, keepdims=False), c.reshape(read, (planes, taps, math.prod(out))))
     by_column = c.version >= 8 and c.flag("storage_order")
@@ -82,7 +82,7 @@ def largest_places(c: Context, w: WindowAttributes) -> Value:
     return c.cast(c.reshape(y, (*dims[:2], *out)), DType.INT64)
 
 
-def _elements(c: Context, x: Value, w: WindowAttributes, pads: Sequence[int]) -> Value:
+def elements(c: Context, x: Value, w: WindowAttributes, pads: Sequence[int]) -> Value:
     """What windows read: [N, C, taps along each axis, windows along each axis]."""
     axes = len(w.kernel)
     if any(pads):
@@ -179,7 +179,7 @@ def lp_pool(c: Context) -> Value:
     w = window(c, dilated=c.version >= 18, most_axes=_MOST_AXES, negative=True)
     power = c.float("p", 2.0) if c.version == 1 else c.int("p", 2)
     x, w = cropped(c, _powers(c, power), w, signed=True)
-    total = over_axes(c, x, w, _reach(c, w, x), lambda x, w: window_sums(c, x, w))
+    total = over_axes(c, x, w, reach(c, w, x), lambda x, w: window_sums(c, x, w))
     return _rooted(c, total, power)
 
 

@@ -20,6 +20,8 @@ _BY_INPUT, _SUM_BY_INPUT = 18, 13
 #: Of floats alone in the graph; integers are computed in float64.
 _FLOATS_ONLY = (red.ReduceL2, red.ReduceLogSum, red.ReduceLogSumExp)
 _EXTREMES = (red.ReduceMax, red.ReduceMin)
+#: Integers whose sums have room in others, so that the mean of large ones is one of them.
+_WIDE = {DType.INT32: DType.INT64, DType.UINT32: DType.UINT64}
 #: What is left of a reduction where there is nothing to reduce over.
 _ELEMENTWISE: dict[type[Op], tuple[type[Op], ...]] = {
     red.ReduceSumSquare: (ew.Square,), red.ReduceL1: (ew.Abs,), red.ReduceL2: (ew.Abs,),
@@ -61,9 +63,9 @@ def reduced(
         c.inputs = (x, *c.inputs[1:])
         return _unreduced(c, op)
     if op is red.ReduceMean and not kind.is_float:
-        total = reduced(c, x, red.ReduceSum, axes, keepdims)
         count = math.prod(dims[a] for a in axes)
-        return c.add(ew.Div(), total, c.scalar(max(count, 1), kind))
+        total = reduced(c, c.cast(x, _WIDE.get(kind, kind)), red.ReduceSum, axes, keepdims)
+        return c.cast(c.add(ew.Div(), total, c.scalar(max(count, 1), total.type.dtype)), kind)
     made: Any = op
     if op in _FLOATS_ONLY and not kind.is_float:
         return c.cast(c.add(made(axes, keepdims), c.cast(x, DType.FLOAT64)), kind)

@@ -49,7 +49,7 @@ def _enlarged(c: Context, scales: list[float]) -> Value:
     c.require(mode in _MODES[:2], f"has the mode {mode!r}")
     _check_scales(c, scales, c.rank)
     axes = {
-        axis: AxisResize(size, math.floor(size * scale), scale, "asymmetric")
+        axis: AxisResize(size, _scaled(size, scale), scale, "asymmetric")
         for axis, (size, scale) in enumerate(zip(c.x.type.dims, scales, strict=True))
     }
     return resized(c, c.x, axes, mode, "simple")
@@ -82,7 +82,7 @@ def _axes(c: Context) -> dict[int, AxisResize]:
     if scales is not None:
         factors = [float(s) for s in scales]
         _check_scales(c, factors, len(axes))
-        outs = [math.floor(dims[a] * f) for a, f in zip(axes, factors, strict=True)]
+        outs = [_scaled(dims[a], f) for a, f in zip(axes, factors, strict=True)]
     else:
         assert sizes is not None
         wanted = [int(s) for s in sizes]
@@ -120,6 +120,14 @@ def _policy(c: Context, dims: list[int], wanted: list[int]) -> tuple[list[float]
         return factors, wanted
     one = min(factors) if policy == "not_larger" else max(factors)
     return [one] * len(dims), [max(1, math.floor(one * d + 0.5)) for d in dims]
+
+
+def _scaled(size: int, scale: float) -> int:
+    """An axis enlarged, in the float32 that scales are, as ONNX's shapes and onnxruntime have it.
+
+    A scale of 224 / 24 is a little less than that, and is to make 224 of 24 all the same.
+    """
+    return math.floor(np.float32(size) * np.float32(scale))
 
 
 def _check_scales(c: Context, scales: Sequence[float], count: int) -> None:

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from vknn.ops.sampling.resize import keys_weights
 
@@ -33,9 +34,9 @@ class AxisResize:
     coordinates: str
     region: tuple[float, float] = (0.0, 1.0)
 
-    def places(self) -> np.ndarray:
-        """Coordinates in the axis of each element of the result, float64."""
-        index = np.arange(self.out, dtype=np.float64)
+    def places(self, dtype: DTypeLike = np.float64) -> np.ndarray:
+        """Coordinates in the axis of each element of the result, computed in ``dtype``."""
+        index = np.arange(self.out, dtype=dtype)
         size, scale = self.size, self.scale
         length = size * scale  # not rounded, as in ONNX's tests
         mode = self.coordinates
@@ -54,10 +55,10 @@ class AxisResize:
             return start * (size - 1) + index * (end - start) * (size - 1) / steps
         if mode == "pytorch_half_pixel" and self.out == 1:
             return np.zeros(1)
-        half = (index + 0.5) / scale - 0.5
+        middle = (index + 0.5) / scale
         if mode == "half_pixel_symmetric":
-            return half + size / 2 * (1 - self.out / length)
-        return half
+            middle = size / 2 * (1 - self.out / length) + middle
+        return middle - 0.5
 
     def inside(self) -> np.ndarray:
         """Mask of the coordinates that lie within the axis."""
@@ -71,8 +72,8 @@ class AxisResize:
         """
         if mode == "simple":
             mode = "ceil" if self.scale < 1 else "floor"
-        # Halves are to be halves: what float64 makes of thirds is rounded away.
-        places = np.round(self.places(), 9)
+        # ONNX computes in float32, whose rounding decides what lies next to a half or an element.
+        places = self.places(np.float32)
         whole = {
             "round_prefer_floor": np.ceil(places - 0.5),
             "round_prefer_ceil": np.floor(places + 0.5),
