@@ -59,7 +59,7 @@ class Engine:
         self._streamed = StreamedPrograms()
         self._closed = False
         #: Of the run under way; the next one's, too.
-        self._limit = RunLimit()
+        self._limit = self._new_limit()
         #: Of the streams that are open.
         self._stream_limits: list[RunLimit] = []
         #: Seconds that a run may take where it does not say; None: any time.
@@ -154,7 +154,7 @@ class Engine:
         """
         source, failure = _each(inputs), None
         seconds = self.timeout if timeout is None else checked_seconds(timeout)
-        runs = StreamedRuns(self._streamed, self.lock, seconds)
+        runs = StreamedRuns(self._streamed, self.lock, self._new_limit(), seconds)
         self._stream_limits.append(runs.limit)
         try:
             while failure is None:
@@ -246,6 +246,9 @@ class Engine:
             pool = [self.target.pool] if self.target.pool is not None else []
             close_all([*self._programs.values(), *pool])
             self.forget()
+
+    def _new_limit(self) -> RunLimit:
+        return RunLimit(threads="threads" not in self.target.options.disabled)
 
     def _named(self, feeds: Any) -> Mapping[str, Any]:
         """Inputs by name; of a model that has one input, whatever it is without its name."""

@@ -96,7 +96,8 @@ PARTS = {
     "copy-queue": "a second queue that copies beside computing (streams on discrete GPUs)",
     "pipeline-cache": "the pipeline cache on disk",
     "precompile": "compiling pipelines on several cores before the first run (llvmpipe)",
-    "threads": "opening the device beside loading, making pipelines on several cores",
+    "threads": "opening the device beside loading, making pipelines on several cores, and long "
+    "steps of the host in a thread of their own (which timeouts do not wait for)",
     "aliasing": "sharing memory between tensors whose lifetimes do not overlap",
     "side-by-side": "running commands that do not need each other between the same barriers (GPUs)",
     "concat": "writing straight into the result of a concatenation (its inputs are copied there)",

@@ -86,9 +86,11 @@ def _run(
 def run_node(node: Node, inputs: tuple[np.ndarray | None, ...]) -> tuple[np.ndarray, ...]:
     """The results of one node, checked against its types; errors name the layer."""
     place = f"layer {node.origin.name!r} ({node.origin.type})"
+
     try:
-        with np.errstate(all="ignore"):  # infinities and NaN are results like others
-            results = tuple(np.asarray(r) for r in node.op.reference(*inputs))
+        results = node.op.computed(
+            inputs, sum(v.type.size for v in node.outputs if v.type.is_static)
+        )
     except MemoryError as error:
         raise OutOfMemoryError(f"{place}: host memory is exhausted: {error}") from error
     except ShapeError as error:

@@ -1,7 +1,8 @@
 """Limits of a run: a deadline, and cancellation by another thread, seen wherever a run spends time.
 
 A run says so in ``current.limit``, its thread's own; what takes long looks there: the reference
-between nodes, programs between the rounds of loops, waits for the device several times a second.
+between nodes and between the blocks in which operators compute, programs between the rounds of
+loops, waits for the device and for long calls of NumPy (:func:`waited`) several times a second.
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from vknn import interrupts
 from vknn.errors import RunCancelledError, RunTimeoutError, VknnError
 
-#: Seconds after which a wait for a lock looks at the limit again.
+_Result = TypeVar("_Result")
+#: Seconds after which a wait for a lock or a thread looks at the limit again.
 _LOCK_SLICE = 0.05
 
 
@@ -27,12 +29,13 @@ class RunLimit:
         seconds: What it was given.
         what: What has to be done by then, for the error's text.
         cancelled: Whether somebody wants it to end at once.
+        threads: Whether other threads may compute for it.
     """
 
-    __slots__ = ("cancelled", "deadline", "seconds", "what")
+    __slots__ = ("cancelled", "deadline", "seconds", "threads", "what")
 
-    def __init__(self, what: str = "the run") -> None:
-        self.what = what
+    def __init__(self, what: str = "the run", threads: bool = True) -> None:
+        self.what, self.threads = what, threads
         self.deadline: float | None = None
         self.seconds = 0.0
         self.cancelled = False
@@ -103,6 +106,59 @@ def check() -> None:
     limit = current.limit
     if limit is not None:
         limit.check()
+
+
+def waited(compute: Callable[[], _Result]) -> _Result:
+    """The result of what takes long, in a thread of its own while this one looks at the limit.
+
+    NumPy sees neither limits nor Ctrl-C within a call. Where the run ends early, the thread goes on
+    to the end of that call, or to its next look at a limit, and what it made is dropped.
+    """
+    limit = current.limit
+    if limit is None or not limit.threads:
+        return compute()
+    call = _Call(compute, limit)
+    try:
+        try:
+            threading.Thread(target=call.run, name="vknn host step", daemon=True).start()
+        except RuntimeError:  # the process ends, or may have no more threads
+            return compute()
+        while not call.done.wait(_LOCK_SLICE):
+            limit.check()
+    except BaseException:
+        call.limit.cancelled = True
+        raise
+    return call.result()
+
+
+class _Call:
+    """A call in another thread. Its limit ends it with the run that waits for it, and before."""
+
+    def __init__(self, compute: Callable[[], Any], limit: RunLimit) -> None:
+        self._compute = compute
+        self.limit, self.done = RunLimit(limit.what, threads=False), threading.Event()
+        self.limit.deadline, self.limit.seconds = limit.deadline, limit.seconds
+        self._found: Any = None
+        self._error: BaseException | None = None
+
+    def run(self) -> None:
+        """Work of the thread: the call, and word that it is done."""
+        current.limit = self.limit
+        try:
+            self._found = self._compute()
+        except BaseException as error:
+            self._error = error
+        finally:
+            self.done.set()
+
+    def result(self) -> Any:
+        """Result of the call; raises what it raised."""
+        if self._error is not None:
+            try:
+                raise self._error
+            finally:
+                self._error = None  # else it would hold the frame that holds it
+        return self._found
 
 
 def checked_seconds(given: float) -> float:

@@ -169,7 +169,7 @@ class Session:
                 the file's names for them (TensorFlow Lite's tensors, OpenVINO's layers, with
                 ".port" behind where one has several). Each set of blobs is compiled by itself.
             timeout: Seconds that the run may take with compilation, by default ``VKNN_TIMEOUT`` if
-                set; looked at between layers on the host and rounds of loops, and on the device.
+                set; looked at wherever it takes time but in functions of layers of one's own.
             on_device: True gives each array as a :class:`vknn.DeviceTensor`, which stays on the
                 device until it is read; names: these outputs only.
 

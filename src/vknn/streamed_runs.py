@@ -43,14 +43,17 @@ class StreamedPrograms:
 class StreamedRuns:
     """Row of a stream's runs. Programs in use are noted in ``kept``; ``lock`` is that of runs.
 
-    ``seconds``: how long each result may take, None: any time. ``limit`` is the stream's own.
+    ``seconds``: how long each result may take, None: any time. ``limit``: the stream's own.
     """
 
     def __init__(
-        self, kept: StreamedPrograms, lock: threading.RLock, seconds: float | None = None
+        self,
+        kept: StreamedPrograms,
+        lock: threading.RLock,
+        limit: RunLimit,
+        seconds: float | None = None,
     ) -> None:
-        self._kept, self._lock, self._seconds = kept, lock, seconds
-        self.limit = RunLimit()
+        self._kept, self._lock, self._seconds, self.limit = kept, lock, seconds, limit
         self._runs: ProgramStream | None = None
         self._own: list[Program] = []
         #: The program of the runs begun last.

@@ -10,6 +10,7 @@ import pytest
 from tests.lowering.op_cases import FAMILIES
 
 from vknn.graph import DType
+from vknn.ops.attention import Attention
 from vknn.ops.common import blocks
 from vknn.ops.convolution.conv import Conv, ConvInteger
 from vknn.ops.convolution.conv_transpose import ConvTranspose
@@ -25,12 +26,14 @@ from vknn.ops.normalization import (
     MeanVarianceNormalization,
 )
 from vknn.ops.pooling.pool import AveragePool
+from vknn.ops.pooling.roi_pooling import RoiAlign
 from vknn.ops.quantized.arithmetic import QuantizedBinary, Rescale, TableLookup
 from vknn.ops.quantized.convolution import QuantizedConv, QuantizedConvTranspose
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
 from vknn.ops.quantized.matmul import QuantizedGemm
 from vknn.ops.quantized.resize import QuantizedResize
 from vknn.ops.random import RandomCategorical, RandomNormal, RandomUniform
+from vknn.ops.recurrent.rnn import LSTM
 from vknn.ops.reduction import CumSum, ReduceMean, Softmax
 from vknn.ops.sampling.resize import Resize
 
@@ -109,19 +112,26 @@ def _large() -> list[Any]:
             DeformConv(**window),
             [("float32", x), ("float32", (5, 16, 3, 3)), ("float32", (1, 18, 191, 193)), None],
         ),
+        (Attention(2, 0.1), [("float32", (1, 2003, 26))] * 3 + [None]),
+        (Attention(2, 0.1), [("float32", (1, 2, 701, 13))] * 3 + [("float32", (701, 701))]),
+        (LSTM(), [("float32", s) for s in ((9001, 1, 13), (1, 28, 13), (1, 28, 7))] + [None] * 7),
+        (RoiAlign((709, 719), sampling_ratio=2), [("float32", (1, 1, 5, 7)), ("float32", (1, 4))]),
         (RandomNormal((701, 997)), [("int32", (1,))]),
         (RandomUniform((701, 997)), [("int32", (1,))]),
         (RandomCategorical(1009), [("float32", (701, 13)), ("int32", (1,))]),
     ]
 
 
-@pytest.mark.parametrize(("op", "inputs"), _large(), ids=lambda v: type(v).__name__)
+LARGE = _large()
+
+
+@pytest.mark.parametrize(("op", "inputs"), LARGE, ids=lambda v: type(v).__name__)
 def test_memory(op: Any, inputs: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """What the reference holds beside its inputs, results included."""
     monkeypatch.setattr(blocks, "ELEMENTS", BLOCK // 8)
     monkeypatch.setattr(blocks, "GATHERED", BLOCK)
     rng = np.random.default_rng(1)
-    arrays = [None if i is None else _array(rng, *i) for i in inputs]
+    arrays = [None if i is None else array(rng, *i) for i in inputs]
     tracemalloc.start()
     try:
         results = op.reference(*arrays)
@@ -132,7 +142,7 @@ def test_memory(op: Any, inputs: list[Any], monkeypatch: pytest.MonkeyPatch) -> 
     assert peak < TENSORS * tensors + BLOCKS * BLOCK, f"{peak / tensors:.1f} of {tensors} bytes"
 
 
-def _array(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+def array(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     if dtype == "float32":
         return rng.random(shape, np.float32)
     return rng.integers(1, 100, shape).astype(dtype)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.graph.attributes import Attributes
 from vknn.graph.types import TensorType
+
+#: Elements of inputs and results from which on an op may take long in one call of NumPy: a second
+#: thread takes some 100 microseconds, and of so many the slowest call a few tenths of a second.
+MANY = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,8 @@ class Op(Attributes, ABC):
     fusion: ClassVar[Fusion | None] = None
     #: False: two runs on the same inputs may differ (random ops, state); never folded.
     deterministic: ClassVar[bool] = True
+    #: False: ``reference`` calls a user's function, which may count on the thread that it is in.
+    any_thread: ClassVar[bool] = True
 
     @abstractmethod
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
@@ -45,6 +52,23 @@ class Op(Attributes, ABC):
     @abstractmethod
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         """The outputs, computed with NumPy: the meaning of the op."""
+
+    def computed(
+        self, inputs: Sequence[np.ndarray | None], elements: int
+    ) -> tuple[np.ndarray, ...]:
+        """Results of ``reference`` for these inputs; ends with the thread's run (``run_limits``).
+
+        ``elements``: of the results, as far as they are known.
+        """
+
+        def compute() -> tuple[np.ndarray, ...]:
+            with np.errstate(all="ignore"):  # infinities and NaN are results like others
+                return tuple(np.asarray(r) for r in self.reference(*inputs))
+
+        given = [x for x in inputs if x is not None]
+        many = elements + sum(x.size for x in given) > MANY
+        long = self.any_thread and (many or any(x.dtype.hasobject for x in given))
+        return run_limits.waited(compute) if long else compute()
 
     def bound(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         """Largest possible types of the outputs where ``infer`` leaves dimensions open.

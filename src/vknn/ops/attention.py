@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from vknn import run_limits
 from vknn.errors import ShapeError
 from vknn.graph import Op, TensorType, attributes
+from vknn.ops.common.blocks import blocks
 from vknn.ops.common.checks import arguments, broadcast, fits, require, require_dtype, require_float
 from vknn.ops.reduction import softmax
 
@@ -71,25 +75,38 @@ class Attention(Op):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         q, k, v, mask = arguments(self, inputs, 3, optional=1)
+        queries, shared = self._heads(q, self.num_heads), self.num_heads // self.groups
+        keys, values = self._heads(k, self.groups), self._heads(v, self.groups)
+        y = np.empty((*queries.shape[:3], values.shape[-1]), q.dtype)
+        if mask is not None:
+            mask = np.broadcast_to(mask, (*queries.shape[:3], keys.shape[2]))
+        for batch, head in np.ndindex(*queries.shape[:2]):
+            key, value = (t[batch, head // shared].astype(np.float64) for t in (keys, values))
+            for rows in blocks(queries.shape[2], 32 * max(1, keys.shape[2])):
+                place = batch, head, rows
+                seen = None if mask is None else mask[place]
+                y[place] = self._rows(queries[place].astype(np.float64), key, value, seen)
+        if q.ndim == 3:  # [B, heads, S, Dv] -> [B, S, heads * Dv]
+            y = y.swapaxes(1, 2).reshape(*q.shape[:2], self.num_heads * y.shape[-1])
+        return (y,)
+
+    def _rows(self, q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: Any) -> np.ndarray:
+        """Rows of the result of one head, for these rows of q."""
         with np.errstate(all="ignore"):
-            keys = self._heads(k, self.groups).swapaxes(-1, -2)
-            scores = self.scale * (self._heads(q, self.num_heads) @ keys)
+            scores = self.scale * (q @ k.T)
             if mask is not None:
                 scores = scores + mask
             weights = softmax(scores, -1)
             if self.empty_zero:
                 weights[np.isneginf(scores).all(-1)] = 0
-            y = weights @ self._heads(v, self.groups)
-        if q.ndim == 3:  # [B, heads, S, Dv] -> [B, S, heads * Dv]
-            y = y.swapaxes(1, 2).reshape(*q.shape[:2], self.num_heads * y.shape[-1])
-        return (y.astype(q.dtype),)
+            return weights @ v
 
-    def _heads(self, x: np.ndarray, heads: int) -> np.ndarray:
-        """A tensor as [B, num_heads, S, D] in float64, heads of k and v repeated."""
-        x = x.astype(np.float64)
-        if x.ndim == 3:
-            x = x.reshape(*x.shape[:2], heads, x.shape[2] // heads).swapaxes(1, 2)
-        return np.repeat(x, self.num_heads // heads, axis=1)
+    @staticmethod
+    def _heads(x: np.ndarray, heads: int) -> np.ndarray:
+        """A tensor as [B, heads, S, D]."""
+        if x.ndim == 4:
+            return x
+        return x.reshape(*x.shape[:2], heads, x.shape[2] // heads).swapaxes(1, 2)
 
 
 @attributes
@@ -196,6 +213,7 @@ class LinearAttention(Op):
         state, outputs = first.astype(np.float64), np.empty((batch, steps, groups, sharing, width))
         with np.errstate(all="ignore"):
             for t in range(steps):
+                run_limits.check()
                 key, value = keys[:, t, :, :, None], values[:, t, :, None]
                 if decay is not None:
                     rate = decay[:, t].astype(np.float64).reshape(batch, groups, -1, 1)

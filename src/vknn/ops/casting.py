@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.errors import ShapeError
 from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, require
@@ -105,6 +106,7 @@ class StringToNumber(Op):
         read: Callable[[bytes], float | int] = int if self.to.is_integer else float
         made = np.zeros(x.shape, self.to.numpy)
         for place, text in np.ndenumerate(x):
+            run_limits.check()
             try:
                 made[place] = read(bytes(text))
             except (ValueError, OverflowError):
@@ -124,6 +126,7 @@ class AsString(Op):
         (x,) = arguments(self, inputs, 1)
         made = np.empty(x.shape, object)
         for place, number in np.ndenumerate(x):
+            run_limits.check()
             made[place] = _text(number).encode()
         return (made,)
 

@@ -78,6 +78,8 @@ class Custom(Op):
     weights: tuple[str, ...] = ()
     outputs: int = 1
 
+    any_thread = False
+
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         types = [t for t in inputs if t is not None]
         require(len(types) == len(inputs) >= len(self.weights), f"{self._who}: an input is missing")

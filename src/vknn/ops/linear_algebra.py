@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.graph import Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, fits, require, require_float
 
@@ -43,6 +44,7 @@ class Inverse(Op):
         y = np.full(x.shape, np.nan)
         with np.errstate(all="ignore"):
             for at in np.ndindex(x.shape[:-2]):
+                run_limits.check()
                 try:
                     y[at] = np.linalg.inv(x[at].astype(np.float64))
                 except np.linalg.LinAlgError:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.errors import ShapeError
 from vknn.graph import Op, TensorType, attributes
 from vknn.ops.common.blocks import blocks, in_blocks
@@ -128,6 +129,7 @@ def _window_sum(x: np.ndarray, axis: int, before: int, after: int) -> np.ndarray
     x = np.moveaxis(x, axis, 0)
     size, total = len(x), np.zeros_like(x)
     for shift in range(-min(before, size), min(after, size) + 1):
+        run_limits.check()
         low, high = max(0, -shift), min(size, size - shift)
         if high > low:
             total[low:high] += x[low + shift : high + shift]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from vknn.graph import Graph, Node, Value
+from vknn.errors import RunCancelledError, RunTimeoutError
+from vknn.graph import Graph, Node, TensorType, Value
 from vknn.passes.rewriter import Rewriter, sweep
 
 #: A result may be this many times as large as what it is made from...
@@ -43,8 +42,9 @@ def _fold(rewriter: Rewriter, node: Node, room: _Room) -> tuple[Value, ...] | No
         return None
     arrays = [v.constant if v is not None else None for v in node.inputs]
     try:
-        with np.errstate(all="ignore"):
-            results = node.op.reference(*arrays)
+        results = node.op.computed(arrays, sum(t.size for t in _static(node)))
+    except (RunTimeoutError, RunCancelledError):
+        raise
     except Exception:
         return None  # The run will say what is wrong, in the user's words.
     nbytes = sum(r.nbytes for r in results)
@@ -63,8 +63,11 @@ def _is_of_the_host(node: Node) -> bool:
 
 def _bounded(node: Node, most: int) -> bool:
     """False where the result is known to have more than ``most`` bytes before it is computed."""
-    static = [v.type for v in node.outputs if v.type.is_static]
-    return sum(t.size * t.dtype.itemsize for t in static) <= most
+    return sum(t.size * t.dtype.itemsize for t in _static(node)) <= most
+
+
+def _static(node: Node) -> list[TensorType]:
+    return [v.type for v in node.outputs if v.type.is_static]
 
 
 def _limit(node: Node) -> int:

@@ -246,7 +246,8 @@ def test_external_data_elsewhere(tmp_path: Path) -> None:
         str(outside / "w"), "/dev/zero", "\\\\host\\w", "C:\\w", "C:/w", "", "a\0b", ".", "..",
         "x" * 5000, "link/w", "file:///etc/passwd",
     ):  # fmt: skip
-        assert "external data" in str(refusal(_external(location), {"x": X}, inside))
+        text = str(refusal(_external(location), {"x": X}, inside))
+        assert text.count("external data") == 1, text
 
 
 def test_odd_names_of_external_data(tmp_path: Path) -> None:

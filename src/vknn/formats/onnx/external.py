@@ -77,6 +77,8 @@ class ExternalData:
                 with path.open("rb") as file:
                     empty = path.stat().st_size == 0  # which cannot be mapped
                     data = b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            except ModelFormatError:  # it is a ValueError, too
+                raise
             except (OSError, ValueError) as error:
                 reason = error.strerror if isinstance(error, OSError) else str(error)
                 self._fail(

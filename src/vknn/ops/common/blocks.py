@@ -1,5 +1,6 @@
 """References in blocks: results computed a part at a time, so that what is computed with on the way
-(arrays in float64 or int64, of several times the size) stays small beside the tensors.
+(arrays in float64 or int64, of several times the size) stays small beside the tensors, and a run
+that is out of time or was cancelled ends between two parts.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from vknn import run_limits
+
 #: Elements of a result that are computed at once: 2 MiB of float64, which caches hold.
 ELEMENTS = 1 << 18
 #: Bytes of what one step of a product gathers.
@@ -19,7 +22,7 @@ GATHERED = 1 << 23
 Reference = Callable[..., tuple[np.ndarray, ...]]
 
 
-def blocks(count: int, bytes_each: int) -> list[slice]:
+def blocks(count: int, bytes_each: int) -> Iterator[slice]:
     """Slices of range(count) that take at most GATHERED bytes each, or one of the range."""
     return _slices(count, GATHERED // max(1, bytes_each))
 
@@ -105,6 +108,9 @@ def _cut(x: Any, behind: int, part: slice) -> Any:
     return x[(..., part, *(slice(None),) * (behind - 1))]
 
 
-def _slices(count: int, most: int) -> list[slice]:
+def _slices(count: int, most: int) -> Iterator[slice]:
+    """Slices of range(count) of at most so many; before each the run's limit is looked at."""
     step = max(1, most)
-    return [slice(i, min(i + step, count)) for i in range(0, count, step)]
+    for start in range(0, count, step):
+        run_limits.check()
+        yield slice(start, min(start + step, count))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.errors import ShapeError
 from vknn.graph import Op, Shape
 
@@ -134,6 +135,7 @@ def reduce_windows(
         taps = [x[(*lead, slice(t * d, t * d + (count - 1) * s + 1, s))] for t in range(k)]
         total = taps[0]
         for tap in taps[1:]:
+            run_limits.check()
             total = function(total, tap)
         x = total
     return x
@@ -155,6 +157,7 @@ def _reduce_near(
     ]
     total = None
     for number in range(max(1, *map(len, inside))):
+        run_limits.check()
         places = [
             start + taps[number] * d if number < len(taps) else -1
             for start, taps in zip(starts, inside, strict=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.graph import DType, TensorType, attributes
 from vknn.ops.common.blocks import blocks, places
 from vknn.ops.common.checks import arguments, require_dtype
@@ -113,6 +114,7 @@ def _depthwise(
                 x = view[(image, groups, *part)]
                 y = np.zeros((*x.shape[:1], each, *_lengths(part)))
                 for tap in np.ndindex(*kernel):
+                    run_limits.check()
                     factor = factors[(groups, ..., *tap)].reshape(len(x), each, *[1] * axes)
                     y += (x[(..., *tap)].astype(np.float64) - zero)[:, None] * factor
                 maps = slice(groups.start * each, groups.stop * each)

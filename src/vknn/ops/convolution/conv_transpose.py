@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.errors import ShapeError
 from vknn.graph import TensorType, attributes
 from vknn.ops.common.blocks import blocks, places
@@ -84,6 +85,7 @@ class Transposition(ConvolutionBase):
             moved = x[(..., *part)].astype(np.float64) - zero
             columns = moved.reshape(groups, c, -1)
             for tap in np.ndindex(*w.shape[3:]):
+                run_limits.check()
                 at = [
                     self._target(a, *pair, kept[a])
                     for a, pair in enumerate(zip(tap, part, strict=True))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.errors import ShapeError
 from vknn.graph import Fusion, Op, TensorType, attributes
 from vknn.ops.common.blocks import blocks
@@ -90,6 +91,7 @@ class DeformConv(Op):
         shifts = offset.reshape(self.offset_group, kh * kw, 2, *out)
         factors = None if mask is None else mask.reshape(self.offset_group, kh * kw, *out)
         for tap in range(kh * kw):
+            run_limits.check()
             samples = self._sample(x, divmod(tap, kw), shifts[:, tap], first)
             if factors is not None:
                 samples *= factors[:, tap, None]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.errors import ShapeError
 from vknn.graph import Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, fits, require, require_float
@@ -90,6 +91,7 @@ class Col2Im(_Columns):
         parts = x.astype(np.float64).reshape(x.shape[0], channels, *self.kernel, rows, columns)
         y = np.zeros((*parts.shape[:2], *self.image))
         for tap in np.ndindex(*self.kernel):
+            run_limits.check()
             (down, to_rows), (across, to_columns) = (
                 on_target(t * d - pad, stride, count, size)
                 for t, d, pad, stride, count, size in zip(

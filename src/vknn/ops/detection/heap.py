@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vknn import run_limits
+
 
 def heap_order(scores: np.ndarray, count: int) -> np.ndarray:
     """Indices of the ``count`` largest of ``scores`` [n], best first, as a heap gives them.
@@ -25,9 +27,11 @@ def heap_order(scores: np.ndarray, count: int) -> np.ndarray:
     for parent in range(count // 2 - 1, -1, -1):
         _sink(heap, values, parent, count, heap[parent])
     for element in range(count, len(values)):
+        run_limits.check()
         if values[element] > values[heap[0]]:
             _sink(heap, values, 0, count, element)
     for last in range(count - 1, 0, -1):
+        run_limits.check()
         element, heap[last] = heap[last], heap[0]
         _sink(heap, values, 0, last, element)
     return np.asarray(heap, np.intp)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, fits, require, require_dtype
 from vknn.ops.detection.yolo import suppress
@@ -119,6 +120,7 @@ class ImageDetections(Op):
         """(class, numbers of priors, their scores), best first, for each class."""
         found = []
         for label in self.classes:
+            run_limits.check()
             own, column = boxes[label if self.own_boxes else 0], scores[:, label]
             order = np.argsort(-column, kind="stable")
             order = order[column[order] > np.float32(self.confidence_threshold)]

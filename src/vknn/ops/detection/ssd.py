@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, fits, require, require_dtype
 from vknn.ops.detection.yolo import suppress
@@ -131,6 +132,7 @@ class DetectionOutput(Op):
         found = [np.zeros((0, 6), np.float32)]
         with np.errstate(all="ignore"):
             for label in self.classes:
+                run_limits.check()
                 order = np.argsort(-scores[label], kind="stable")
                 order = order[scores[label][order] > np.float32(self.confidence_threshold)]
                 order = order[: self.nms_top_k]

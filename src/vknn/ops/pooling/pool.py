@@ -6,6 +6,7 @@ from abc import abstractmethod
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.graph import DType, Fusion, Op, TensorType, attributes
 from vknn.ops.common.blocks import in_blocks
 from vknn.ops.common.checks import arguments, require, require_float
@@ -165,7 +166,10 @@ class _AdaptivePool(Op):
             for axis, count in enumerate(self.output_size, start=2):
                 size, lead = x.shape[axis], (slice(None),) * axis
                 ends = [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
-                parts = [self._pool(y[(*lead, slice(a, b))], axis) for a, b in ends]
+                parts = []
+                for a, b in ends:
+                    run_limits.check()
+                    parts.append(self._pool(y[(*lead, slice(a, b))], axis))
                 y = np.concatenate(parts, axis=axis)
         return (y.astype(x.dtype),)
 

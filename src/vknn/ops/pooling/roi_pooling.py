@@ -7,12 +7,15 @@ the image first; a number that no image has gives zeros. Coordinates are compute
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from vknn import run_limits
 from vknn.graph import Op, TensorType, attributes
+from vknn.ops.common.blocks import blocks
 from vknn.ops.common.checks import arguments, require, require_float
 
 #: Numbers of samples and places are cut off here, so that they fit an integer.
@@ -85,7 +88,8 @@ class RoiAlign(RegionPool):
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         known = self.mode == "avg" or (self.mode == "max" and not self.clipped)
         require(known, f"RoiAlign: no mode {self.mode!r}")
-        require(self.sampling_ratio >= 0, f"RoiAlign: sampling_ratio {self.sampling_ratio}")
+        good = 0 <= self.sampling_ratio <= FAR
+        require(good, f"RoiAlign: sampling_ratio {self.sampling_ratio}, not 0 to {FAR:.0f}")
         return super().infer(*inputs)
 
     def _pool(self, x: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -96,39 +100,40 @@ class RoiAlign(RegionPool):
             )
         )
         if self.mode == "max":
-            return self._largest(x, down, across)
-        return sampled(_summed_weights(down, x.shape[1]), x, _summed_weights(across, x.shape[2]))
+            return self._largest(x, *([_extremes(b) for b in bins] for bins in (down, across)))
+        weights = _summed_weights(down, x.shape[1]), _summed_weights(across, x.shape[2])
+        return sampled(weights[0], x, weights[1], x.dtype)
 
-    def _neighbours(self, corners: np.ndarray, bins: int, size: int) -> list[_Neighbours]:
+    def _neighbours(self, corners: np.ndarray, bins: int, size: int) -> Iterator[_Neighbours]:
         """Along an axis the samples of each bin."""
         low, high = corners * np.float32(self.spatial_scale)
         if self.aligned:
             low, high = low - np.float32(0.5), high - np.float32(0.5)
         length = high - low if self.aligned else max(high - low, np.float32(1))
         width = length / np.float32(bins)
-        found = []
         for number in range(bins):
+            run_limits.check()
             places, count = self._samples(low, width, number, size)
             first = np.minimum(places.astype(np.int64), size - 1)
             second = np.minimum(first + 1, size - 1)
             fraction = np.where(first < size - 1, places - first, 0.0).astype(np.float64)
             at, weights = np.stack([first, second]), np.stack([1.0 - fraction, fraction])
-            found.append(_Neighbours(at, weights, count))
-        return found
+            yield _Neighbours(at, weights, count)
 
     def _largest(
         self, x: np.ndarray, down: list[_Neighbours], across: list[_Neighbours]
     ) -> np.ndarray:
-        """The largest product of an element and its weight in each bin."""
+        """The largest product of an element and its weight in each bin, of extreme weights."""
         y = np.zeros((len(x), *self.output_size))
         for i, j in np.ndindex(*self.output_size):
+            run_limits.check()
             row, column = down[i], across[j]
             if row.places.size == 0 or column.places.size == 0:
                 continue  # no samples, or all of them beyond the image
             parts = x[:, row.places.reshape(-1)][:, :, column.places.reshape(-1)]
             weights = np.multiply.outer(row.weights.reshape(-1), column.weights.reshape(-1))
             y[:, i, j] = (parts * weights).max(axis=(1, 2))
-            if row.places.shape[1] < row.count or column.places.shape[1] < column.count:
+            if not row.inside or not column.inside:
                 y[:, i, j] = np.maximum(y[:, i, j], 0)
         return y
 
@@ -171,13 +176,33 @@ class _Neighbours:
     weights: np.ndarray
     count: float
 
+    @property
+    def inside(self) -> bool:
+        """True where no sample lies beyond the image."""
+        return self.places.shape[1] >= self.count
 
-def _summed_weights(bins: list[_Neighbours], size: int) -> np.ndarray:
+
+def _summed_weights(bins: Iterable[_Neighbours], size: int) -> np.ndarray:
     """Weights of each place along an axis in the means of bins: [bins, size]."""
-    weights = np.zeros((len(bins), size))
-    for number, found in enumerate(bins):
-        np.add.at(weights[number], found.places, found.weights / found.count)
-    return weights
+    rows = []
+    for found in bins:
+        row = np.zeros(size)
+        np.add.at(row, found.places, found.weights / found.count)
+        rows.append(row)
+    return np.stack(rows)
+
+
+def _extremes(found: _Neighbours) -> _Neighbours:
+    """Each place once with its least weight and once with its greatest.
+
+    Weights are from 0 on: what is the largest product with an element has one of these.
+    """
+    places, number = np.unique(found.places, return_inverse=True)
+    least, most = np.full(len(places), np.inf), np.zeros(len(places))
+    np.minimum.at(least, number.reshape(-1), found.weights.reshape(-1))
+    np.maximum.at(most, number.reshape(-1), found.weights.reshape(-1))
+    count = 0.0 if found.inside else np.inf
+    return _Neighbours(np.stack([places, places]), np.stack([least, most]), count)
 
 
 @attributes
@@ -233,6 +258,7 @@ class MaxRoiPool(_WholePlaces):
         across = self._edges(columns, 1, x.shape[2])
         y = np.zeros((len(x), *self.output_size), x.dtype)
         for i, (top, bottom) in enumerate(down):
+            run_limits.check()
             for j, (left, right) in enumerate(across):
                 if top < bottom and left < right:
                     y[:, i, j] = x[:, top:bottom, left:right].max(axis=(1, 2))
@@ -286,6 +312,7 @@ class PositionSensitiveRoiPool(_WholePlaces):
         parts = x.reshape(-1, *self.output_size, *x.shape[1:])
         y = np.zeros(parts.shape[:3])
         for i, (top, bottom) in enumerate(down):
+            run_limits.check()
             for j, (left, right) in enumerate(across):
                 if top < bottom and left < right:
                     part = parts[:, i, j, top:bottom, left:right]
@@ -304,11 +331,21 @@ class PositionSensitiveRoiPool(_WholePlaces):
         return begins, np.ceil(low + (number + np.float32(1)) * width)
 
 
-def sampled(down: np.ndarray, x: np.ndarray, across: np.ndarray) -> np.ndarray:
-    """``down @ x @ across.T`` for weights from 0 on, in float64.
+def sampled(
+    down: np.ndarray, x: np.ndarray, across: np.ndarray, dtype: Any = np.float64
+) -> np.ndarray:
+    """``down @ x @ across.T`` for weights from 0 on, computed in float64.
 
     Places of weight 0 are not read: an infinity or NaN there is none of the sample's.
     """
+    y = np.empty((*x.shape[:-2], len(down), len(across)), dtype)
+    for at in np.ndindex(*x.shape[:-2]):
+        for rows in blocks(len(down), 8 * max(x.shape[-1], len(across))):
+            y[at][rows] = _sampled(down[rows], x[at], across)
+    return y
+
+
+def _sampled(down: np.ndarray, x: np.ndarray, across: np.ndarray) -> np.ndarray:
     wide = x.astype(np.float64)
     y = down @ np.where(np.isfinite(x), wide, 0) @ across.T
     if np.isfinite(x).all():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.graph import TensorType, attributes
 from vknn.ops.common.checks import arguments, fits, require, require_float
 from vknn.ops.pooling.roi_pooling import RegionPool, rounded, sampled
@@ -148,6 +149,7 @@ class DeformableRoiPool(RegionPool):
         steps = bins / np.array(self.samples, np.float32)
         y = np.zeros((len(x), high, wide))
         for i, j in np.ndindex(high, wide):
+            run_limits.check()
             moved = offsets[:, i * self.parts // high, j * self.parts // wide] * size
             start = np.array([j, i], np.float32) * bins + low + moved
             own = x[:, i * self.group // high, j * self.group // wide]

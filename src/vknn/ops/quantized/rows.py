@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.common.blocks import in_blocks
 from vknn.ops.common.checks import arguments, require
@@ -179,6 +180,7 @@ class QuantizedReduceProd(Op):
         codes = x.astype(np.int64) - self.zero_in
         product = codes[..., 0]
         for column in range(1, codes.shape[-1]):
+            run_limits.check()
             product = fp.multiply_wide(product * codes[..., column], self.q, self.shift)
         y = fp.wrapped(fp.multiply_wide(product, self.q, self.shift) + self.zero_out)
         return (fp.saturated(y, x.dtype),)

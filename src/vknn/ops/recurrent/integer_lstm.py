@@ -126,18 +126,19 @@ class IntegerLSTM(Op):
         given = arguments(self, inputs, 7, optional=5)
         x, w, r = given[:3]
         s = self.sizes(x, w, r)
-        wide: list[Any] = [None if a is None else a.astype(np.int64) for a in given]
-        steps = wide[0] if self.layout == 0 else wide[0].swapaxes(0, 1)
+        wide: list[Any] = [a if a is None or not i else a.astype(np.int64)
+                           for i, a in enumerate(given)]  # fmt: skip
+        steps = x if self.layout == 0 else x.swapaxes(0, 1)
         tables = gate_tables(self.cell_bits)
         h, c = wide[5], wide[6]
-        y = np.zeros((s.steps, s.batch, s.outputs), np.int64)
+        y = np.zeros((s.steps, s.batch, s.outputs), np.int8)
         for t in range(s.steps):
             run_limits.check()
-            h, c = self._step(s, wide, tables, steps[t], h, c)
+            h, c = self._step(s, wide, tables, steps[t].astype(np.int64), h, c)
             y[t] = h
         y = y if self.layout == 0 else y.swapaxes(0, 1)
         return (
-            np.ascontiguousarray(y.astype(np.int8)),
+            np.ascontiguousarray(y),
             h.astype(np.int8),
             c.astype(np.int16),
         )

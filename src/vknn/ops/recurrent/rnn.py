@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from vknn import run_limits
 from vknn.graph import Op, TensorType, attributes
+from vknn.ops.common.blocks import blocks
 from vknn.ops.common.checks import arguments, require, require_dtype, require_float
 from vknn.ops.quantized.dynamic import ROUNDINGS, rounded
 
@@ -152,29 +153,38 @@ class Recurrent(Op):
 
     def _run(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Y, Y_h and the last c, of all the op's inputs."""
-        given = [None if a is None else a.astype(np.float64) for a in inputs]
-        w, h0 = given[1], given[4]
+        # All in float64, but x and y, the sequences: these a few steps at a time.
+        given = [a if a is None or not i else a.astype(np.float64) for i, a in enumerate(inputs)]
+        h0 = given[4]
         s = self.sizes(*inputs)
         c0 = given[5] if len(given) > 5 else None
         x, h0, c0 = (self._steps_first(a) for a in (given[0], h0, c0))
-        y = np.zeros((s.steps, s.directions, s.batch, s.outputs))
+        dtype = inputs[0].dtype  # type: ignore[union-attr]
+        y = np.zeros((s.steps, s.directions, s.batch, s.outputs), dtype)
         last_h = np.zeros((s.directions, s.batch, s.outputs)) if h0 is None else h0.copy()
         last_c = np.zeros((s.directions, s.batch, s.hidden)) if c0 is None else c0.copy()
         with np.errstate(all="ignore"):
             for d in range(s.directions):
-                products = x @ w[d].T + self._input_bias(given, d)  # type: ignore[index]
                 h, c = last_h[d], last_c[d]
-                for t in range(s.steps)[:: -1 if self.backwards(d) else 1]:
+                for t, products in self._products(given, x, d):
                     run_limits.check()
-                    h, c = self._step(given, d, products[t], h, c)
+                    h, c = self._step(given, d, products, h, c)
                     y[t, d] = h
                 last_h[d], last_c[d] = h, c
         if self.layout == 1:
             y = y.transpose(2, 0, 1, 3)
             last_h, last_c = last_h.swapaxes(0, 1), last_c.swapaxes(0, 1)
-        dtype = inputs[0].dtype  # type: ignore[union-attr]
         first, second, third = (np.ascontiguousarray(a.astype(dtype)) for a in (y, last_h, last_c))
         return first, second, third
+
+    def _products(self, given: Sequence[Any], x: Any, d: int) -> Iterator[tuple[int, Any]]:
+        """The steps in the order of a direction, each with W x and its bias."""
+        w, order = given[1][d], np.arange(len(x))
+        order = order[::-1] if self.backwards(d) else order
+        for part in blocks(len(x), 8 * x.shape[1] * (x.shape[2] + 2 * len(w))):
+            steps = order[part]
+            products = x[steps].astype(np.float64) @ w.T + self._input_bias(given, d)
+            yield from zip(steps.tolist(), products, strict=True)
 
     def _steps_first(self, array: Any) -> Any:
         """A sequence or state in layout 0."""

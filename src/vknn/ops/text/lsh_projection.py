@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, require, require_dtype, require_vector
 from vknn.ops.text.fingerprint import fingerprint64
@@ -49,6 +50,7 @@ class LshProjection(Op):
 
     @staticmethod
     def _bit(seed: np.float32, rows: np.ndarray, factors: np.ndarray) -> int:
+        run_limits.check()
         if not len(rows):
             return 0
         front = np.frombuffer(np.asarray(seed, "<f4").tobytes(), np.uint8)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, require
 from vknn.ops.text.character_sets import PERL, CharacterSet
@@ -51,6 +52,7 @@ class Matcher:
         """Whether the pattern matches all of ``text``."""
         states = self._reached([self._start], text, 0)
         for at, character in enumerate(text):
+            run_limits.check()
             moved = [
                 follower
                 for state in states
@@ -157,5 +159,6 @@ class RegexFullMatch(Op):
         (x,) = arguments(self, inputs, 1)
         found, made = np.zeros(x.shape, np.bool_), matcher(self.pattern)
         for place, text in np.ndenumerate(x):
+            run_limits.check()
             found[place] = made.matches(bytes(text).decode("utf-8", "surrogateescape"))
         return (found,)

@@ -91,6 +91,7 @@ class TfIdfVectorizer(Op):
             for step in range(1, min(self.skips + 1, steps) + 1):
                 reach = (items - 1) * step
                 for first in range(len(row) - reach):
+                    run_limits.check()
                     column = known.get(tuple(row[first : first + reach + 1 : step]))
                     if column is not None:
                         count[column] += 1

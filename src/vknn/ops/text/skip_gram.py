@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.errors import ShapeError
 from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, require
@@ -42,6 +43,7 @@ class SkipGram(Op):
         if len(words) >= self.ngram_size:
             for first in range(len(words)):
                 for group in self._groups(words, [first]):
+                    run_limits.check()
                     groups.append(b" ".join(words[i] for i in group))
                     if len(groups) > _MOST:
                         raise ShapeError(f"SkipGram: more than {_MOST} groups of words")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vknn import run_limits
 from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, broadcast, require
 
@@ -55,11 +56,15 @@ class StringSplit(Op):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
-        parts = [_text(item).split(self.delimiter or None, self.maxsplit) for item in x.reshape(-1)]
+        parts = []
+        for item in x.reshape(-1):
+            run_limits.check()
+            parts.append(_text(item).split(self.delimiter or None, self.maxsplit))
         counts = np.asarray([len(found) for found in parts], np.int64)
         made = np.empty((len(parts), int(counts.max(initial=0))), object)
         made[...] = b""
         for row, found in enumerate(parts):
+            run_limits.check()
             for column, text in enumerate(found):
                 made[row, column] = text.encode("utf-8", "surrogateescape")
         return made.reshape(*x.shape, made.shape[1]), counts.reshape(x.shape)
