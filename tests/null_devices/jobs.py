@@ -74,6 +74,7 @@ def model_job(path: Path, mode: str) -> dict[str, Any]:
         "name": f"{path.name} {mode}",
         "model": str(path),
         "shape": shape,
+        "arrays": str(path.with_suffix(".expected.npz")) if path.suffix == ".onnx" else None,
         "precision": precision,
         "arithmetic": arithmetic,
         "disable": list(disable),

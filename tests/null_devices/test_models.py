@@ -16,7 +16,8 @@ pytestmark = pytest.mark.long  # processes of their own, drivers to be fetched
 
 #: Of every run of the tests: a network with a detection's output, one of depthwise convolutions.
 QUICK = ("yolov4-tiny", "shufflenet_v2")
-REAL_MODELS = ("*.param", "*.tflite", "*.mlmodel", "*.xml")
+REAL_MODELS = ("*.param", "*.tflite", "*.mlmodel", "*.xml", "*.onnx")
+FORMATS = ("ncnn", "tflite", "coreml", "openvino", "openvino-ir11", "onnx")
 #: Operators of networks that no kernel can do on any device.
 ON_HOST = {"Cast"}
 
@@ -44,7 +45,7 @@ def test_every_network(device: str, mode: str, shared: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("format", ["ncnn", "tflite", "coreml", "openvino"])
+@pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("device", selected_devices())
 def test_real_models(device: str, format: str, mode: str, shared: Path) -> None:
     folder = shared / "models" / format
