@@ -24,6 +24,10 @@ COLS, PIXELS = (1, 2), (1, 2, 4, 6)
 #: registers leave fewer waves than the floors of docs/null-devices.md.
 MOST_SUMS = 10
 _GCN, _RDNA, _RDNA_WIDE, _RDNA_SMALL, _ELSEWHERE = (8, 14), (10, 18), (10, 12), (4, 10), (10, 10)
+#: RDNA 1 and 2, with fewer registers than a later one (:attr:`Machine.registers`), load all weights
+#: of a depthwise convolution in float32 at once while the last one's sums are kept: from so many
+#: taps on there is room for few of these and for one round.
+_PLENTY, _MANY_TAPS, _MOST_BESIDE_TAPS = 1.5, 9, 2
 #: Most pixels of a lane in the first convolution, of a tile, and of its sides.
 MOST_PIXELS, MOST_TILE, MOST_SIDE = 6, 64, 16
 #: Most part of the shared memory that a workgroup takes: others are to run beside it.
@@ -248,7 +252,7 @@ def best_tiles(limits: DeviceLimits, sizes: Sizes, kind: str) -> tuple[InvertedT
             lean
             for tile in _tiles(sizes, count, width, kind, loaded)
             if tile.shared_bytes(sizes.m4) <= _SHARE * limits.shared_memory
-            and _has_registers(machine, tile)
+            and _has_registers(machine, sizes, tile)
             and (lean := _lean(machine, sizes, tile))
         )
         best = min(tiles, key=lambda tile: sizes.time(machine, tile), default=None)
@@ -257,8 +261,16 @@ def best_tiles(limits: DeviceLimits, sizes: Sizes, kind: str) -> tuple[InvertedT
     return tuple(found)
 
 
-def _has_registers(machine: Machine, tile: InvertedTile) -> bool:
+def _has_registers(machine: Machine, sizes: Sizes, tile: InvertedTile) -> bool:
     lanes = tile.lanes
+    few = machine.scalar and not machine.converts and machine.registers < _PLENTY
+    if (
+        few
+        and tile.loaded == 4
+        and sizes.depthwise.taps > _MANY_TAPS
+        and (lanes.sums > _MOST_BESIDE_TAPS or tile.rounds > 1)
+    ):
+        return False
     if not machine.scalar:
         first, both = _ELSEWHERE
     elif machine.converts:
