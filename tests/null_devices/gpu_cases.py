@@ -42,7 +42,11 @@ def _chains() -> Iterator[Case]:
 
 
 def _gates_and_heads() -> Iterator[Case]:
-    convolution, product, mean = Conv((1, 1), (0,) * 4, (1, 1)), MatMul(transpose_b=True), GlobalAveragePool()
+    convolution, product, mean = (
+        Conv((1, 1), (0,) * 4, (1, 1)),
+        MatMul(transpose_b=True),
+        GlobalAveragePool(),
+    )
     for hidden in (3, 130):
         weights = ((hidden, 29, 1, 1), (hidden,), (29, hidden, 1, 1), (29,))
         links = ew.Fused(convolution, (RELU,)), ew.Fused(convolution, (SIGMOID,))

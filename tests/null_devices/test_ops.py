@@ -18,6 +18,7 @@ pytestmark = pytest.mark.long  # processes of their own, drivers to be fetched
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2000)
 @pytest.mark.parametrize("mode", ["fp32", "fp16", "fp16-arithmetic", "bf16"])
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 @pytest.mark.parametrize("device", selected_devices())
@@ -38,6 +39,7 @@ NOT_REACHED = {"movement/bytes", "matmul/tile_subgroup"}
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1000)
 def test_the_cases_reach_every_kernel() -> None:
     reached = set[str]()
     for make in FAMILIES.values():
