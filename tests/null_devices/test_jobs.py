@@ -1,4 +1,4 @@
-"""Null devices whose driver or shim is missing, crashes or hangs: one line each, the rest goes on."""
+"""Null devices whose driver or shim is missing, crashes or hangs: one line, the rest goes on."""
 
 from __future__ import annotations
 
