@@ -26,9 +26,9 @@ MOST_SUMS = 10
 _GCN, _RDNA, _RDNA_WIDE, _RDNA_SMALL, _ELSEWHERE = (8, 14), (10, 18), (10, 12), (4, 10), (10, 10)
 #: A depthwise convolution loads the weights of all taps at once, while the sums of the last one
 #: are kept. From so many taps on there is room for few sums, in the first and the last one, in so
-#: large workgroups, and on Apple's GPUs for none: on AMD's before RDNA 3, which have fewer registers
+#: large workgroups, and on Apple's GPUs for none: on AMD's before RDNA 3, of fewer registers
 #: (``Machine.registers``), in float32, where several rounds need more as well; and elsewhere.
-_MANY_TAPS, _PLENTY = 9, 1.5
+MANY_TAPS, _PLENTY = 9, 1.5
 _AMD_TAPS, _ELSEWHERE_TAPS = (10, 2, 512), (3, 2, 256)
 #: Most pixels of a lane in the first convolution, of a tile, and of its sides.
 MOST_PIXELS, MOST_TILE, MOST_SIDE = 6, 64, 16
@@ -245,7 +245,7 @@ def converts(machine: Machine, kind: str, half: bool) -> bool:
 def best_tiles(limits: DeviceLimits, sizes: Sizes, kind: str) -> tuple[InvertedTile, ...]:
     """Tiles of the least estimate that the device allows, one for each size of workgroups."""
     machine = machine_of(limits)
-    if sizes.depthwise.taps > _MANY_TAPS and is_apple(limits):
+    if sizes.depthwise.taps > MANY_TAPS and is_apple(limits):
         return ()
     loaded = 2 if sizes.half and not converts(machine, kind, sizes.half) else 4
     found = []
@@ -267,7 +267,7 @@ def best_tiles(limits: DeviceLimits, sizes: Sizes, kind: str) -> tuple[InvertedT
 
 def _has_registers(machine: Machine, sizes: Sizes, tile: InvertedTile) -> bool:
     lanes = tile.lanes
-    if sizes.depthwise.taps > _MANY_TAPS and not _has_room_for_taps(machine, tile):
+    if sizes.depthwise.taps > MANY_TAPS and not _has_room_for_taps(machine, tile):
         return False
     if not machine.scalar:
         first, both = _ELSEWHERE
