@@ -6,6 +6,7 @@ import itertools
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -35,6 +36,10 @@ HOST_FILES = (
     "ops/text/test_text.py",
 )
 
+#: Files with many cases that differ in little on a device: there every third of a test's runs
+#: without --slow. NumPy runs them all.
+SAMPLED_FILES, SAMPLED = ("formats/onnx/attention/*.py", "formats/onnx/test_hostile.py"), 3
+
 # Child processes of tests import the same vknn as the tests.
 os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -63,11 +68,26 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     skip = pytest.mark.skip(reason="slow; runs with --slow")
+    sampled: Counter[str] = Counter()
     for item in items:
         if _by_folder(item.path.relative_to(ROOT / "tests")) and "host" not in item.keywords:
             item.add_marker("device")
+        if _is_sampled(item):
+            name = item.nodeid.partition("[")[0]
+            if sampled[name] % SAMPLED:
+                item.add_marker("slow")
+            sampled[name] += 1
         if "slow" in item.keywords and not config.getoption("--slow"):
             item.add_marker(skip)
+
+
+def _is_sampled(item: pytest.Item) -> bool:
+    """Whether an item is a case on the device of a file that is sampled."""
+    path = item.path.relative_to(ROOT / "tests").as_posix()
+    if not any(fnmatch(path, pattern) for pattern in SAMPLED_FILES):
+        return False
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    return "vulkan" in [value for value in parameters.values() if isinstance(value, str)]
 
 
 def _by_folder(path: Path) -> bool:

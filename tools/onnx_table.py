@@ -52,10 +52,12 @@ for them; they may differ from run to run. An initializer that is an input, too,
   they can: convolutions, products, normalizations, sums, means, functions of one tensor and what
   moves elements. Results are within a step of what floats give; `VKNN_DISABLE=integers` computes in
   floats.
-- MatMulNBits, MatMulBnb4, MoE and QMoE have their weights dequantized when the graph is built, so
-  that these take the memory of floats; accuracy_level counts for nothing. Zero points count beside
-  g_idx, too, which onnxruntime 1.32 leaves out. Integers are multiplied exactly: on x86 without
-  VNNI onnxruntime saturates sums of uint8 times int8.
+- MatMulNBits multiplies by its codes as they are (of 3 bits by 4, of 5 to 7 by 8). MatMulBnb4, MoE
+  and QMoE have their weights dequantized when the graph is built, so that these take the memory of
+  floats, and so has MatMulNBits with g_idx, with a K that is no multiple of 4 or blocks that are
+  not whole words of 32 bits; accuracy_level counts for nothing. Zero points count beside g_idx,
+  too, which onnxruntime 1.32 leaves out. Integers are multiplied exactly: on x86 without VNNI
+  onnxruntime saturates sums of uint8 times int8.
 - Random numbers are vknn's own: with a seed the same in each session, run by run; without one
   others in each. Bernoulli gives 1 with the probability of its input (onnxruntime with the other
   one).

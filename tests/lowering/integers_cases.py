@@ -14,6 +14,7 @@ from vknn.ops.matmul import RoundBlocks
 from vknn.ops.movement.rearrange import ReverseSequence
 from vknn.ops.pooling.pool import AveragePool
 from vknn.ops.quantized.arithmetic import FloatRescale, QuantizedBinary, Rescale, TableLookup
+from vknn.ops.quantized.blocks import MatMulNBits
 from vknn.ops.quantized.convolution import QuantizedConv, QuantizedConvTranspose
 from vknn.ops.quantized.dynamic import DynamicRound
 from vknn.ops.quantized.matmul import QuantizedGemm
@@ -90,6 +91,10 @@ def _products() -> Iterator[Given]:
         channels = (((13,), I32), ((13,), I32), ((13,), I32))
         depthwise = ((IMAGE, I8), ((13, 1, 3, 3), I8), *channels)
         yield _conv("double", 13), depthwise, constants
+    packed, scales = ((21, 18, 16), np.uint8), (21, 18)
+    for m in (1, 5):
+        yield MatMulNBits(572, 32), ((m, 572), packed, scales), (1, 2)
+        yield MatMulNBits(572, 32), ((m, 572), packed, scales, scales, (21,)), (1, 2, 3, 4)
     yield AveragePool((3, 3), (2, 2), (1, 1, 1, 1)), ((IMAGE, I8),), ()
     yield DynamicRound("asymmetric", 1), (IMAGE,), ()
 

@@ -136,6 +136,7 @@ SHARED_MEMORY: dict[str, Callable[[Constants], int | float]] = {
     "matmul/largest": row_bytes(4),
     "quantized/log_softmax_of_row": lane_bytes(4 * 16 + 4),
     "quantized/fixed_byte_softmax_of_row": lane_bytes(4),
+    "quantized/blocks_product": lambda spec: 4 * spec["LANES"] * spec["ROWS"] * spec["PARTS"],
     "quantized/dynamic_rows": row_bytes(4),
     "quantized/dynamic_range": lane_bytes(4),
     "recurrent/integer": lambda spec: 4 * spec.get("SLOTS", 0),

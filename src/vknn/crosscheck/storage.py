@@ -10,6 +10,7 @@ from vknn import bfloat16
 from vknn.graph import Op
 from vknn.lowering.kit.candidate import HALF_TERMS
 from vknn.ops.normalization import BatchNormalization
+from vknn.ops.quantized.blocks import MatMulNBits
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
 
 #: Half the distance from 1 to the next float16, and to the next bfloat16.
@@ -26,7 +27,7 @@ HALF_TINY = 2.0**-24
 TINIES = {HALF_UNIT: HALF_TINY, BFLOAT_UNIT: 2.0**-126}
 
 #: Ops whose parameters the device keeps in float32: scales and statistics.
-_SINGLE_PARAMETERS = (BatchNormalization, QuantizeLinear, DequantizeLinear)
+_SINGLE_PARAMETERS = (BatchNormalization, QuantizeLinear, DequantizeLinear, MatMulNBits)
 
 
 def as_held(

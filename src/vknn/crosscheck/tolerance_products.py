@@ -13,11 +13,13 @@ import numpy as np
 
 from vknn.crosscheck.tolerance_rows import walk
 from vknn.graph import Op
+from vknn.ops.common.blocks import blocks
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.convolution.conv_transpose import ConvTranspose
 from vknn.ops.convolution.deform_conv import DeformConv
 from vknn.ops.matmul import MatMul, Projections
 from vknn.ops.normalization import LayerNormalization
+from vknn.ops.quantized.blocks import MatMulNBits
 
 Arrays = Sequence[np.ndarray | None]
 Rule = Callable[[Any, Arrays, np.ndarray], tuple[np.ndarray, float]]
@@ -82,6 +84,19 @@ def _matmul(op: MatMul, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, floa
     return absolute(op, inputs), walk(first.shape[-2 if op.transpose_a else -1])
 
 
+def _matmul_n_bits(op: MatMulNBits, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    a, codes, scales, zeros, bias = (*inputs, None, None)[:5]
+    assert a is not None and codes is not None and scales is not None
+    rows = np.abs(a.reshape(-1, op.size).astype(np.float64))
+    sums = np.empty((len(rows), len(codes)))
+    with np.errstate(all="ignore"):
+        for part in blocks(len(codes), 24 * op.size):
+            weights = op.weights(codes[part], scales[part], None if zeros is None else zeros[part])
+            sums[:, part] = rows @ np.abs(weights).T.astype(np.float64)
+        sums += 0.0 if bias is None else np.abs(bias)
+    return sums.reshape(y.shape), walk(op.size)
+
+
 def _projections(op: Projections, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
     first = inputs[0]
     assert first is not None
@@ -126,5 +141,6 @@ RULES: dict[type[Op], Rule] = {
     ConvTranspose: _conv_transpose,
     DeformConv: _deform_conv,
     MatMul: _matmul,
+    MatMulNBits: _matmul_n_bits,
     Projections: _projections,
 }

@@ -12,7 +12,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.peers.onnx.one_node import run
+from tests.helpers import shared_device
+from tests.peers.onnx.one_node import run, session_of
+
+from vknn.session import Session
 
 F = np.float32
 
@@ -174,12 +177,12 @@ def packed(codes: np.ndarray, bits: int) -> np.ndarray:
 
 @pytest.mark.parametrize("bits", [2, 3, 4, 8])
 @pytest.mark.parametrize("zeros", [None, "packed", "float"])
-@pytest.mark.parametrize("groups", [False, True])
+@pytest.mark.parametrize(("size", "groups"), [(43, False), (44, False), (44, True)])
 def test_weights_of_few_bits(
-    bits: int, zeros: str | None, groups: bool, tmp_path: Path, backend: str
+    bits: int, zeros: str | None, size: int, groups: bool, tmp_path: Path, backend: str
 ) -> None:
     rng = np.random.default_rng(10)
-    rows, size, block = 7, 43, 16
+    rows, block = 7, 16
     blocks = -(-size // block)
     codes = rng.integers(0, 1 << bits, (rows, blocks * block))
     scale, x = rng.random((rows, blocks)).astype(F), rng.standard_normal((2, 3, size)).astype(F)
@@ -198,6 +201,22 @@ def test_weights_of_few_bits(
         K=size, N=rows, bits=bits, block_size=block,
     )[0]  # fmt: skip
     np.testing.assert_allclose(found, x @ wanted.T + bias, rtol=1e-4, atol=1e-3)
+
+
+def test_codes_stay_as_they_are(tmp_path: Path, backend: str) -> None:
+    """Weights of 4 bits take half a byte each, not four bytes."""
+    rows, size, block = 512, 1024, 32
+    blocks = size // block
+    codes = np.full((rows, blocks, block // 2), 0x98, np.uint8)  # 8, 9: 0 and 1 times the scale
+    given = [np.ones((1, size), F), codes, np.full((rows, blocks), 0.5, F)]
+    session, feeds = session_of(
+        tmp_path, backend, "MatMulNBits", given, K=size, N=rows, bits=4, block_size=block
+    )
+    session.close()
+    (path,) = tmp_path.glob("*.onnx")
+    device = "numpy" if backend == "numpy" else shared_device()
+    with Session(path, device=device, memory_limit="1MB") as small:  # floats would take two
+        assert (small.run(feeds)["y0"] == size / 4).all()
 
 
 def test_no_weights_give_the_bias(tmp_path: Path, backend: str) -> None:

@@ -635,6 +635,10 @@ KERNELS: dict[str, tuple[str, str]] = {
         "KIND=10 PADDING_LANES=14 RANK=16 DIRECT_X=17 DIRECT_W=18 SPLAT_X=19 SPLAT_W=20 "
         "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
+    "quantized/blocks_product": (
+        "m n k4 groups blocks bias",
+        "ROWS=10 BITS=11 BLOCK=12 LANES=13 PARTS=14 WHOLE=15 MIDDLE=16 BYTES_UNSIGNED?=98",
+    ),
     "quantized/dequantize": (
         "count inner channels",
         "C4=10 SCALE_VECTOR=11 BIAS_VECTOR=12 BIAS=13 BYTES_UNSIGNED?=98",

@@ -33,6 +33,11 @@ def fits(groups: int, limits: DeviceLimits) -> bool:
     return groups <= x * y * z and groups * lane_count(limits) < 1 << 31
 
 
+def allows_groups(groups: tuple[int, int, int], limits: DeviceLimits) -> bool:
+    """True where a dispatch may have so many workgroups along each axis."""
+    return all(g <= most for g, most in zip(groups, limits.max_group_count, strict=True))
+
+
 def fits_lanes(count: int, limits: DeviceLimits) -> bool:
     """True where a dispatch can have a lane for each of ``count`` items."""
     return fits(ceil_div(count, lane_count(limits)), limits)

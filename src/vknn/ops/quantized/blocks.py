@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.graph import DType, Op, TensorType, attributes
-from vknn.ops.common.checks import arguments, normal_axis, require, require_float
+from vknn.ops.common.blocks import blocks
+from vknn.ops.common.checks import (
+    arguments,
+    fits,
+    normal_axis,
+    require,
+    require_float,
+    require_vector,
+)
 
 
 def unpacked_bits(packed: np.ndarray, bits: int, count: int) -> np.ndarray:
@@ -88,3 +96,74 @@ class DequantizeBlocks(Op):
         axis = self.axis % len(wanted)
         fits = fits and dims[axis] == wanted[axis]
         require(fits, f"DequantizeBlocks: {what} {found} should have the shape {wanted}")
+
+
+@attributes
+class MatMulNBits(Op):
+    """a @ w^T + bias by weights w in blocks of a few bits along their rows, each with a scale.
+
+    Inputs a [..., K], codes uint8 [N, blocks, bytes of a block], scales [N, blocks], zero points
+    (optional, else half of all codes, 2^(bits - 1)) as numbers [N, blocks], bias [N] (optional).
+    A row's ``size`` (K) weights are (code - zero point) * scale in float32; its codes of ``bits``
+    bits lie as DequantizeBlocks has them, ``block`` in each block, those behind the K-th unused.
+    Sums are kept in float64.
+    """
+
+    size: int
+    block: int
+    bits: int = 4
+
+    @property
+    def has_words(self) -> bool:
+        """True where k is of whole vec4s and a block of whole words of 32 bits, and of 4 words or a
+        half or quarter of that, as devices' kernels want it. Codes take 2, 4 or 8 bits there."""
+        words, ragged = divmod(self.block * self.width, 32)
+        return not ragged and self.size % 4 == 0 and (words % 4 == 0 or 4 % words == 0)
+
+    @property
+    def width(self) -> int:
+        """Bits of a code on a device."""
+        return next(width for width in (2, 4, 8) if width >= self.bits)
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        a, codes, scales, zeros, bias = arguments(self, inputs, 3, optional=2)
+        require_float(self, a)
+        require_float(self, scales)
+        held = 2 <= self.bits <= 8 and self.block > 0 and self.block * self.bits % 8 == 0
+        require(held, f"MatMulNBits: blocks of {self.block} times {self.bits} bits")
+        good = a.rank >= 1 and fits(a.shape[-1], self.size)
+        require(good, f"MatMulNBits: {a} has no rows of {self.size}")
+        count = -(-self.size // self.block)
+        packed = codes.dtype is DType.UINT8 and codes.rank == 3
+        wanted = (count, packed_bytes(self.block, self.bits))
+        require(packed and codes.dims[1:] == wanted, f"MatMulNBits: codes {codes}, not {wanted}")
+        for name, found in (("scales", scales), ("zero points", zeros)):
+            if found is not None:
+                shaped = found.dims == codes.dims[:2]
+                require(shaped, f"MatMulNBits: {name} {found} should be {codes.dims[:2]}")
+        if bias is not None:
+            require_float(self, bias)
+        require_vector(self, "bias", bias, codes.dims[0])
+        return (a.with_shape((*a.shape[:-1], codes.dims[0])),)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        a, codes, scales, zeros, bias = arguments(self, inputs, 3, optional=2)
+        rows = a.reshape(-1, self.size).astype(np.float64)
+        y = np.empty((len(rows), len(codes)), a.dtype)
+        with np.errstate(all="ignore"):
+            for part in blocks(len(codes), 24 * max(self.size, len(rows))):
+                own = None if zeros is None else zeros[part]
+                sums = rows @ self.weights(codes[part], scales[part], own).T.astype(np.float64)
+                y[:, part] = sums if bias is None else sums + bias[part]
+        return (y.reshape(*a.shape[:-1], len(codes)),)
+
+    def weights(
+        self, codes: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None
+    ) -> np.ndarray:
+        """The weights as float32 [N, K]."""
+        numbers = unpacked_bits(codes, self.bits, self.block).astype(np.float32)
+        middle = np.float32(1 << (self.bits - 1))
+        with np.errstate(all="ignore"):
+            numbers -= middle if zeros is None else zeros.astype(np.float32)[..., None]
+            numbers *= scales.astype(np.float32)[..., None]
+        return numbers.reshape(len(codes), -1)[:, : self.size]

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 
 from vknn.lowering.kernels.attention.sizes import AttentionSizes, mask_steps
 from vknn.lowering.kernels.matmul.float_dots import has_dots
-from vknn.lowering.kernels.matmul.gemm import allows_groups
 from vknn.lowering.kernels.matmul.shared_memory_tiles import FLOAT_DOTS
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
-from vknn.lowering.kit.workgroups import fits_loops
+from vknn.lowering.kit.workgroups import allows_groups, fits_loops
 from vknn.plan import DeviceLimits
 
 # Constants of the shader.

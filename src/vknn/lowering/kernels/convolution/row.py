@@ -11,13 +11,13 @@ import functools
 import numpy as np
 
 from vknn.lowering.kernels.convolution.shape import ConvShape, constant_weights, input_layouts
-from vknn.lowering.kernels.matmul.gemm import BatchAxis, Gemm, allows_groups, pack_columns
+from vknn.lowering.kernels.matmul.gemm import BatchAxis, Gemm, pack_columns
 from vknn.lowering.kernels.matmul.kernels import Packed, Product, emit_row, row_split
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
-from vknn.lowering.kit.workgroups import fits_buffer, fits_loops
+from vknn.lowering.kit.workgroups import allows_groups, fits_buffer, fits_loops
 from vknn.ops.convolution.conv import Conv
 
 

@@ -14,7 +14,6 @@ from vknn.lowering.kernels.matmul.cooperative_tiles import (
 from vknn.lowering.kernels.matmul.float_dots import has_dots
 from vknn.lowering.kernels.matmul.gemm import (
     Gemm,
-    allows_groups,
     choose_tile,
     subgroup_tile,
 )
@@ -41,7 +40,14 @@ from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
 from vknn.lowering.kit.problem import Problem
-from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, lane_count, spread
+from vknn.lowering.kit.workgroups import (
+    allows_groups,
+    fits,
+    fits_buffer,
+    fits_loops,
+    lane_count,
+    spread,
+)
 from vknn.ops.matmul import MatMul
 
 

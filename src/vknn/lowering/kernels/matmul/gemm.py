@@ -10,6 +10,7 @@ import numpy as np
 from vknn.lowering.kit.emitter import Ref
 from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.machine import machine_of
+from vknn.lowering.kit.workgroups import allows_groups
 from vknn.plan import DeviceLimits
 
 
@@ -251,11 +252,6 @@ def fits_device(gemm: Gemm, limits: DeviceLimits) -> bool:
     """True where even the smaller tiles need no more workgroups than the device allows."""
     tile = choose_tile(gemm, limits)
     return allows_groups(replace(tile, cols=max(1, tile.cols // 2)).groups(gemm), limits)
-
-
-def allows_groups(groups: tuple[int, int, int], limits: DeviceLimits) -> bool:
-    """True where a dispatch may have so many workgroups along each axis."""
-    return all(g <= most for g, most in zip(groups, limits.max_group_count, strict=True))
 
 
 def half_define(a: Ref, b: Ref, c: Ref) -> dict[str, int]:

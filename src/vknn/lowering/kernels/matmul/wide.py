@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from vknn.lowering.kernels.matmul.gemm import Gemm, allows_groups
+from vknn.lowering.kernels.matmul.gemm import Gemm
 from vknn.lowering.kernels.matmul.kernels import Packed, Product, b_push
 from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, DOT_WORK, FLOAT_DOTS, HELD
 from vknn.lowering.kit.emitter import Emitter, read4
 from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.machine import SCALAR, Machine, machine_of
+from vknn.lowering.kit.workgroups import allows_groups
 from vknn.plan import DeviceLimits
 
 #: Rows of the tiles.

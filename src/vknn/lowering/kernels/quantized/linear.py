@@ -45,7 +45,7 @@ def quantize_linear(problem: Problem) -> Sequence[Candidate]:
     )
     if any(_kept_single(problem, i) and c is None for i, c in enumerate(problem.constants)):
         return []
-    if _any_subnormal(problem):
+    if any_subnormal(problem):
         return []  # devices take such numbers as 0
     found = []
     machine = problem.machine
@@ -61,7 +61,7 @@ def quantize_linear(problem: Problem) -> Sequence[Candidate]:
     return found
 
 
-def _any_subnormal(problem: Problem) -> bool:
+def any_subnormal(problem: Problem) -> bool:
     """True where a constant float parameter has elements that are subnormal float32."""
     floats = [c for c in problem.constants[1:] if c is not None and c.dtype.kind == "f"]
     return any(bool(((np.abs(c) < _NORMAL) & (c != 0)).any()) for c in floats)

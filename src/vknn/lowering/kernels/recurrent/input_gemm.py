@@ -8,7 +8,6 @@ import numpy as np
 
 from vknn.lowering.kernels.matmul.gemm import (
     Gemm,
-    allows_groups,
     choose_tile,
     fits_device,
     pack_columns,
@@ -31,7 +30,7 @@ from vknn.lowering.kernels.recurrent.shape import (
 )
 from vknn.lowering.kit.emitter import Emitter, Ref
 from vknn.lowering.kit.layouts import ceil_div
-from vknn.lowering.kit.workgroups import fits_buffer, fits_loops
+from vknn.lowering.kit.workgroups import allows_groups, fits_buffer, fits_loops
 from vknn.plan import DeviceLimits
 
 

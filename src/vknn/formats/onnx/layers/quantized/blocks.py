@@ -11,7 +11,7 @@ from vknn.ops.casting import LowPrecisionCast
 from vknn.ops.indexing.gather import Gather
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Expand
-from vknn.ops.quantized.blocks import DequantizeBlocks, packed_bytes, unpacked_bits
+from vknn.ops.quantized.blocks import DequantizeBlocks, MatMulNBits, packed_bytes, unpacked_bits
 
 #: The numbers that 4 bits stand for in MatMulBnb4: floats of 4 bits over their largest, and the
 #: quantiles of a normal distribution ("QLoRA: Efficient Finetuning of Quantized LLMs", 2023).
@@ -29,7 +29,7 @@ _NF4 = (
 
 @operator("MatMulNBits", 1, inputs=(3, 6), domain=MICROSOFT)
 def matmul_n_bits(c: Context) -> Value:
-    """a times weights in blocks of 2 to 8 bits, plus a bias; computed in floats"""
+    """a times weights in blocks of 2 to 8 bits, plus a bias; sums are floats"""
     kind, size, columns = c.x.type.dtype, c.int("K"), c.int("N")
     c.require(size > 0 and columns > 0, f"has weights {columns} x {size}")
     c.require(c.rank > 0 and c.x.type.dims[-1] == size, f"multiplies {c.x.type} by K = {size}")
@@ -40,14 +40,21 @@ def matmul_n_bits(c: Context) -> Value:
     if c.value(1).type.size == 0:  # no weights at all: the bias alone
         zero = c.scalar(0, kind)
         return c.add(Expand((*lead, columns)), zero if bias is None else bias)
-    weights = c.constant(_weights(c, columns, size).astype(kind.numpy), "weights")
+    op, parts = _parts(c, columns, size)
+    if op.has_words and c.optional(4) is None:
+        held = [None if part is None else c.constant(part, "weights") for part in parts]
+        return c.add(op, c.x, *held, bias)
+    weights = c.constant(_weights(c, op, *parts).astype(kind.numpy), "weights")
     x = c.reshape(c.x, (1, size)) if c.rank == 1 else c.x
     found = c.add(MatMul(transpose_b=True), x, weights, bias)
     return c.reshape(found, (*lead, columns))
 
 
-def _weights(c: Context, rows: int, size: int) -> np.ndarray:
-    """The weights of MatMulNBits as float32 [rows, size]."""
+_Parts = tuple[np.ndarray, np.ndarray, np.ndarray | None]
+
+
+def _parts(c: Context, rows: int, size: int) -> tuple[MatMulNBits, _Parts]:
+    """The op of MatMulNBits, and its codes, scales and zero points."""
     bits, block = c.int("bits", 4), c.int("block_size")
     good = 2 <= bits <= 8 and block >= 1 and block * bits % 8 == 0
     c.require(good, f"has blocks of {block} times {bits} bits")
@@ -55,22 +62,31 @@ def _weights(c: Context, rows: int, size: int) -> np.ndarray:
     packed, scales = c.data(1), c.data(2).astype(np.float32)
     fits = packed.size == rows * blocks * packed_bytes(block, bits)
     c.require(fits and scales.size == rows * blocks, f"has the weights {c.value(1).type}")
-    codes = unpacked_bits(packed.reshape(rows, blocks, -1), bits, block)
-    codes = codes.reshape(rows, -1)[:, :size].astype(np.float32)
-    groups = np.arange(size) // block
-    if c.optional(4) is not None:
-        groups = c.data(4).astype(np.int64).reshape(-1)
-        inside = len(groups) >= size and bool(((groups >= 0) & (groups < blocks)).all())
-        c.require(inside, f"has g_idx outside of {blocks} blocks")
-        groups = groups[:size]
     zeros = _zero_points(c, rows, blocks, bits)
-    return (codes - zeros[:, groups]) * scales.reshape(rows, blocks)[:, groups]
+    codes = packed.reshape(rows, blocks, -1)
+    return MatMulNBits(size, block, bits), (codes, scales.reshape(rows, blocks), zeros)
 
 
-def _zero_points(c: Context, rows: int, blocks: int, bits: int) -> np.ndarray:
-    """Zero points of MatMulNBits as float32 [rows, blocks]."""
+def _weights(
+    c: Context, op: MatMulNBits, codes: np.ndarray, scales: np.ndarray, zeros: np.ndarray | None
+) -> np.ndarray:
+    """The weights of MatMulNBits as float32 [rows, size]."""
+    if c.optional(4) is None:
+        return op.weights(codes, scales, zeros)
+    blocks = codes.shape[1]
+    groups = c.data(4).astype(np.int64).reshape(-1)
+    inside = len(groups) >= op.size and bool(((groups >= 0) & (groups < blocks)).all())
+    c.require(inside, f"has g_idx outside of {blocks} blocks")
+    groups = groups[: op.size]
+    numbers = unpacked_bits(codes, op.bits, op.block).reshape(len(codes), -1)[:, : op.size]
+    zero = np.float32(1 << (op.bits - 1)) if zeros is None else zeros[:, groups]
+    return (numbers.astype(np.float32) - zero) * scales[:, groups]
+
+
+def _zero_points(c: Context, rows: int, blocks: int, bits: int) -> np.ndarray | None:
+    """Zero points of MatMulNBits as float32 [rows, blocks]; None where there are none."""
     if c.optional(3) is None:
-        return np.full((rows, blocks), 1 << (bits - 1), np.float32)
+        return None
     given = c.data(3)
     if given.dtype == np.uint8:
         width = packed_bytes(blocks, bits)
