@@ -283,7 +283,8 @@ def _has_registers(machine: Machine, sizes: Sizes, tile: InvertedTile) -> bool:
 def _has_room_for_taps(machine: Machine, tile: InvertedTile) -> bool:
     """Whether registers hold the weights of a depthwise convolution of many taps, too."""
     lanes = tile.lanes
-    if machine.scalar and (machine.registers >= _PLENTY or tile.loaded < 4):
+    light = tile.loaded < 4 and not machine.converts
+    if machine.scalar and (machine.registers >= _PLENTY or light):
         return True
     if machine.scalar and tile.rounds > 1:
         return False
