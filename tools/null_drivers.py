@@ -12,7 +12,7 @@ import fcntl
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import intel_shim
@@ -51,6 +51,10 @@ DEVICES: dict[str, tuple[str, str, str, str]] = {
 INTEL = FOLDER / "intel"
 
 
+class Incomplete(Unavailable):
+    """A file of a device's driver is gone, though the drivers were fetched."""
+
+
 def device_environment(device: str) -> dict[str, str]:
     """Variables that make ``device`` the only one. Raises KeyError for an unknown name.
 
@@ -77,9 +81,13 @@ def _environment(driver: str) -> dict[str, str]:
 
 def command(device: str, arguments: Sequence[str]) -> list[str]:
     """The command that runs a program of this machine on a null device."""
+    return _started(arguments, ["--preload", str(_shim(device))])
+
+
+def _shim(device: str) -> Path:
     driver, name, _, _ = DEVICES[device]
     folder = INTEL if driver == "intel" else LIBRARIES
-    return _started(arguments, ["--preload", str(folder / f"lib{name}_noop_drm_shim.so")])
+    return folder / f"lib{name}_noop_drm_shim.so"
 
 
 def _started(arguments: Sequence[str], options: Sequence[str] = ()) -> list[str]:
@@ -105,11 +113,25 @@ def lavapipe(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
 def set_up(device: str) -> None:
     """Download and unpacking of what ``device`` needs, unless that has been done.
 
-    Raises Unavailable.
+    Raises Unavailable, Incomplete where they are fetched and a file is gone.
     """
     intel = DEVICES[device][0] == "intel"
-    if _is_ready() and not (intel and not intel_shim.is_ready(INTEL)):
-        return
+    if not _is_ready() or (intel and not intel_shim.is_ready(INTEL)):
+        _make(intel)
+    for path in _files(device):
+        if not path.is_file():
+            raise Incomplete(f"{device}: {path} is gone: delete {FOLDER}, it is fetched again")
+
+
+def _files(device: str) -> Iterator[Path]:
+    """The files that a device cannot do without."""
+    manifest = _manifest(DEVICES[device][0])
+    yield from (_shim(device), manifest)
+    yield Path(json.loads(manifest.read_text())["ICD"]["library_path"])
+
+
+def _make(intel: bool) -> None:
+    """The folder of all drivers, and Intel's if that is wanted."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     with (FOLDER / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # processes of pytest may want it at the same time

@@ -9,6 +9,7 @@ device (tools/null_devices) and switches validation on: any message of its layer
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 import warnings
@@ -18,7 +19,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.lowering.op_cases import FAMILIES, with_epilogues
+import numpy as np
+from tests.lowering.op_cases import with_epilogues
+from tests.null_devices.gpu_cases import FAMILIES
 
 from vknn.formats.ncnn.random_weights import write_random_weights
 from vknn.lowering import LoweringOptions, candidates, lower
@@ -27,14 +30,18 @@ from vknn.ops.elementwise import Fused, FusedStep, Relu
 from vknn.plan import Dispatch, Plan
 from vknn.profiling import static, static_analysis
 from vknn.profiling.modelled.assumptions import Assumptions
+from vknn.profiling.static_entry import NAMES
+from vknn.profiling.static_floors import flags
 from vknn.runtime import Executable, open_device
+from vknn.runtime.machines import is_rdna
+from vknn.runtime.pipeline_statistics import FEATURE
 from vknn.runtime.snapshot import Snapshot
 from vknn.session import Session
 from vknn.tool_inputs import complete_feeds
 
 DEVICE = "vulkan:0"
 #: The driver's numbers that are told of a dispatch.
-FOUND = ("kernel", "spills", "scratch", "waves", "code")
+FOUND = ("kernel", "registers", "spills", "scratch", "shared", "waves", "code")
 
 
 @contextmanager
@@ -50,6 +57,22 @@ def opened(job: dict[str, Any], folder: Path) -> Iterator[tuple[Session, dict[st
     with Session(model, weights, device=DEVICE, disable=job["disable"], **options) as session:
         shapes = {spec.name: tuple(job["shape"]) for spec in session.inputs} if job["shape"] else {}
         yield session, shapes
+
+
+def stored_feeds(job: dict[str, Any]) -> dict[str, Any]:
+    """Inputs of the first run that the file of expected results holds, if the job names one.
+
+    ONNX files leave sizes open, and have inputs whose numbers decide what is run.
+    """
+    if not job["arrays"]:
+        return {}
+    with np.load(job["arrays"]) as stored:
+        keys = {key: re.fullmatch(r"(?:r0_)?in_(.+?)(_u8)?", key) for key in stored}
+        return {
+            name[1]: stored[key].astype(np.float32) if name[2] else stored[key]
+            for key, name in keys.items()
+            if name
+        }
 
 
 def run_static(job: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -68,19 +91,38 @@ def run_static(job: dict[str, Any], folder: Path) -> dict[str, Any]:
 def run_model(job: dict[str, Any], folder: Path) -> dict[str, Any]:
     """A model opened, run, streamed and closed; counts of what its plans ask of the device."""
     with opened(job, folder) as (session, shapes):
-        feeds = complete_feeds(session, shapes=shapes)
+        feeds = complete_feeds(session, stored_feeds(job), shapes)
         for _ in range(2):
             session.run(feeds)
         for _ in session.stream([feeds] * 3):
             pass
         program = session._engine.program(feeds)
         host = sorted({n.op.type_name for n, place in program.placement.items() if place == "host"})
-        return {"host": host, "segments": len(program.segments), **_counts(program.plans)}
+        made = [s.executable for s in program.segments if s.executable is not None]
+        below = sorted({text for executable in made for text in below_floors(executable)})
+        counts = {"segments": len(program.segments), **_counts(program.plans)}
+        return {"host": host, "below": below, **counts}
+
+
+def below_floors(executable: Executable) -> Iterator[str]:
+    """Floors that a plan's pipelines are below, as "kernel label: flag (numbers)"."""
+    limits, dispatches = executable.device.limits, executable.plan.dispatches
+    if FEATURE not in limits.features:
+        return
+    for dispatch, pipeline in zip(dispatches, executable.compiled(), strict=True):
+        told = pipeline.statistics
+        numbers = {
+            name: next((int(told[key]) for key in keys if key in told), None)
+            for name, keys in NAMES.items()
+        }
+        for flag in flags(numbers, told, pipeline.subgroup_size, rdna=is_rdna(limits.name)):
+            shown = {n: v for n, v in numbers.items() if n in FOUND and v}
+            yield f"{dispatch.kernel} {dispatch.label}: {flag} {shown}"
 
 
 def run_ops(job: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Every op case of a family by every candidate: planned, compiled, recorded, run, released."""
-    done = 0
+    done, below = 0, set[str]()
     options = LoweringOptions(precision=job["precision"], arithmetic=job["arithmetic"])
     with open_device(DEVICE) as device:
         for graph, feeds in _cases(job["family"]):
@@ -89,13 +131,13 @@ def run_ops(job: dict[str, Any], folder: Path) -> dict[str, Any]:
                 plan = lower(graph, device.limits, wanted)
                 with Executable(device, plan) as executable:
                     executable.run(feeds)
+                    below |= {f"{candidate.name}: {text}" for text in below_floors(executable)}
                 done += 1
-    return {"candidates": done}
+    return {"candidates": done, "below": sorted(below)}
 
 
 def run_convolutions(job: dict[str, Any], folder: Path) -> dict[str, Any]:
     """What the compiler made of 3x3 convolutions by a candidate: the dispatches of each."""
-    import numpy as np
     from tests.helpers import single_op_graph
 
     options = LoweringOptions(precision=job["precision"], algorithm=job["algorithm"])
@@ -138,8 +180,6 @@ def _cases(family: str) -> Iterator[tuple[Any, dict[str, Any]]]:
 
 
 def _zeros(type_: Any) -> Any:
-    import numpy as np
-
     return np.zeros(type_.dims, type_.dtype.numpy)
 
 

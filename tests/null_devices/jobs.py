@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -74,6 +75,7 @@ def model_job(path: Path, mode: str) -> dict[str, Any]:
         "name": f"{path.name} {mode}",
         "model": str(path),
         "shape": shape,
+        "arrays": str(path.with_suffix(".expected.npz")) if path.suffix == ".onnx" else None,
         "precision": precision,
         "arithmetic": arithmetic,
         "disable": list(disable),
@@ -103,6 +105,8 @@ def start(
         sys.path.pop(0)
     try:
         null_drivers.set_up(device)
+    except null_drivers.Incomplete as error:
+        pytest.fail(str(error), pytrace=False)
     except null_drivers.Unavailable as error:
         pytest.skip(str(error))
     environment = {**os.environ, **null_drivers.device_environment(device), **variables}
@@ -120,24 +124,41 @@ def start(
 
 
 def do(device: str, jobs: Sequence[dict[str, Any]], seconds: int = SECONDS) -> list[dict[str, Any]]:
-    """What the jobs found. Fails the test with one line for each that failed, crashed or hung."""
+    """What the jobs found. Fails the test with one line for each that failed, crashed or hung.
+
+    Behind one that crashed or hung a new process does the others.
+    """
     if device in WITHOUT_HALF_ARITHMETIC and any(job["arithmetic"] == "fp16" for job in jobs):
         pytest.skip(f"{device} has no 16-bit arithmetic")
+    found: list[dict[str, Any]] = []
+    ended: dict[str, str] = {}
+    while left := jobs[len(found) + len(ended) :]:
+        done, end = _in_a_child(device, left, seconds)
+        found += done
+        if len(done) < len(left):
+            ended[left[len(done)]["name"]] = end
+    failed = [f"{device}: {job['name']}: {job['error']}" for job in found if "error" in job]
+    failed += [f"{device}: {name}: the process {end}" for name, end in ended.items()]
+    if failed:
+        pytest.fail("\n".join(failed), pytrace=False)
+    return found
+
+
+def _in_a_child(
+    device: str, jobs: Sequence[dict[str, Any]], seconds: int
+) -> tuple[list[dict[str, Any]], str]:
+    """What the first of the jobs found, and how the process ended that did them."""
     program = ["-m", "tests.null_devices.child", json.dumps(list(jobs))]
     variables = {"VKNN_VALIDATE": "2", "VKNN_NULL_DEVICE": "1"}
     variables["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ["PYTHONPATH"]])
     try:
         done = start(device, program, seconds, **variables)
-        output, end = done.stdout, f"ended with {done.returncode}: {_last_line(done.stderr)}"
+        output, code = done.stdout, done.returncode
+        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+        end = f"{how}: {_last_line(done.stderr)}"
     except subprocess.TimeoutExpired as error:
         output, end = _text(error.stdout), f"took more than {seconds} s"
-    found = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
-    failed = [f"{device}: {job['name']}: {job['error']}" for job in found if "error" in job]
-    if len(found) < len(jobs):
-        failed.append(f"{device}: {jobs[len(found)]['name']}: the process {end}")
-    if failed:
-        pytest.fail("\n".join(failed), pytrace=False)
-    return found
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")], end
 
 
 def _last_line(text: str) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.counting import made
-from tests.null_devices.jobs import do, model_job, selected_devices
+from tests.null_devices.jobs import do, model_job, named_devices, selected_devices
 from tests.peers.ncnn.networks import NETWORKS as SIZES
 
 pytestmark = pytest.mark.long  # processes of their own, drivers to be fetched
@@ -77,6 +77,18 @@ def test_no_kernel_of_any_network_is_below_a_floor(
         assert found["dispatches"] > 10, context
         assert waves is None or found["waves"] >= waves, context
         assert code is None or 0 < found["code"] <= code, context
+
+
+@pytest.mark.timeout(700)
+@pytest.mark.parametrize("device", named_devices([*BOUNDS], ("navi21", "nv172")))
+def test_blocks_of_large_windows_leave_room_for_waves(device: str, shared: Path) -> None:
+    """Inverted blocks of 5x5 taps in one dispatch, as a text detector has them."""
+    path = shared / "models" / "onnx" / "ppocr_det_v3.onnx"
+    if not path.exists():
+        pytest.skip("shared/models/onnx is not there")
+    for found in do(device, [model_job(path, mode) for mode in ("fp32", "fp16-arithmetic")], 600):
+        assert found["below"] == [], f"{device} {found}"
+        assert found["dispatches"] > 50
 
 
 def check(key: str, time: float, violations: list[str]) -> None:

@@ -231,6 +231,11 @@ def _no_faster_in_half(limits: DeviceLimits, units: ComputeUnits | None) -> bool
     """True on Apple's GPUs and NVIDIA's with 32 lanes a scheduler (vknn.runtime.machines)."""
     if limits.vendor_id == _NVIDIA:
         return units is not None and units.lanes == 4 * 32
+    return is_apple(limits)
+
+
+def is_apple(limits: DeviceLimits) -> bool:
+    """True on Apple's GPUs, by whichever driver."""
     return limits.kind == "integrated" and limits.vendor_id in (_APPLE, _APPLE_ITSELF)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from vknn.lowering.kernels.convolution.shape import ConvShape
 from vknn.lowering.kernels.matmul.shared_memory_tiles import DOT_WORK
 from vknn.lowering.kit.layouts import ceil_div
-from vknn.lowering.kit.machine import Machine, machine_of
+from vknn.lowering.kit.machine import Machine, is_apple, machine_of
 from vknn.plan import DeviceLimits
 
 #: Lanes of a workgroup and vec4s of a slice of the channels between.
@@ -24,6 +24,12 @@ COLS, PIXELS = (1, 2), (1, 2, 4, 6)
 #: registers leave fewer waves than the floors of docs/null-devices.md.
 MOST_SUMS = 10
 _GCN, _RDNA, _RDNA_WIDE, _RDNA_SMALL, _ELSEWHERE = (8, 14), (10, 18), (10, 12), (4, 10), (10, 10)
+#: A depthwise convolution loads the weights of all taps at once, while the sums of the last one
+#: are kept. From so many taps on there is room for few sums, in the first and the last one, in so
+#: large workgroups, and on Apple's GPUs for none: on AMD's before RDNA 3, of fewer registers
+#: (``Machine.registers``), in float32, where several rounds need more as well; and elsewhere.
+MANY_TAPS, _PLENTY = 9, 1.5
+_AMD_TAPS, _ELSEWHERE_TAPS = (10, 2, 512), (3, 2, 256)
 #: Most pixels of a lane in the first convolution, of a tile, and of its sides.
 MOST_PIXELS, MOST_TILE, MOST_SIDE = 6, 64, 16
 #: Most part of the shared memory that a workgroup takes: others are to run beside it.
@@ -239,6 +245,8 @@ def converts(machine: Machine, kind: str, half: bool) -> bool:
 def best_tiles(limits: DeviceLimits, sizes: Sizes, kind: str) -> tuple[InvertedTile, ...]:
     """Tiles of the least estimate that the device allows, one for each size of workgroups."""
     machine = machine_of(limits)
+    if sizes.depthwise.taps > MANY_TAPS and is_apple(limits):
+        return ()
     loaded = 2 if sizes.half and not converts(machine, kind, sizes.half) else 4
     found = []
     for count, width in SIZES:
@@ -248,7 +256,7 @@ def best_tiles(limits: DeviceLimits, sizes: Sizes, kind: str) -> tuple[InvertedT
             lean
             for tile in _tiles(sizes, count, width, kind, loaded)
             if tile.shared_bytes(sizes.m4) <= _SHARE * limits.shared_memory
-            and _has_registers(machine, tile)
+            and _has_registers(machine, sizes, tile)
             and (lean := _lean(machine, sizes, tile))
         )
         best = min(tiles, key=lambda tile: sizes.time(machine, tile), default=None)
@@ -257,8 +265,10 @@ def best_tiles(limits: DeviceLimits, sizes: Sizes, kind: str) -> tuple[InvertedT
     return tuple(found)
 
 
-def _has_registers(machine: Machine, tile: InvertedTile) -> bool:
+def _has_registers(machine: Machine, sizes: Sizes, tile: InvertedTile) -> bool:
     lanes = tile.lanes
+    if sizes.depthwise.taps > MANY_TAPS and not _has_room_for_taps(machine, tile):
+        return False
     if not machine.scalar:
         first, both = _ELSEWHERE
     elif machine.converts:
@@ -268,6 +278,18 @@ def _has_registers(machine: Machine, tile: InvertedTile) -> bool:
     else:
         first, both = _RDNA_WIDE if lanes.count >= 256 else _RDNA_SMALL
     return lanes.first_sums <= first and lanes.first_sums + lanes.sums <= both
+
+
+def _has_room_for_taps(machine: Machine, tile: InvertedTile) -> bool:
+    """Whether registers hold the weights of a depthwise convolution of many taps, too."""
+    lanes = tile.lanes
+    light = tile.loaded < 4 and not machine.converts
+    if machine.scalar and (machine.registers >= _PLENTY or light):
+        return True
+    if machine.scalar and tile.rounds > 1:
+        return False
+    first, last, most = _AMD_TAPS if machine.scalar else _ELSEWHERE_TAPS
+    return lanes.first_sums <= first and lanes.sums <= last and lanes.count <= most
 
 
 def _lean(machine: Machine, sizes: Sizes, tile: InvertedTile) -> InvertedTile | None:

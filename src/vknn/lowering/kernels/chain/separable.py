@@ -21,6 +21,7 @@ from vknn.lowering.kernels.chain.convolutions import (
     pair_of,
 )
 from vknn.lowering.kernels.chain.gate import MOST_STEPS, step_constants
+from vknn.lowering.kernels.chain.inverted_tiles import MANY_TAPS
 from vknn.lowering.kernels.chain.links import Link
 from vknn.lowering.kernels.convolution.depthwise import pack_depthwise
 from vknn.lowering.kernels.convolution.float_dots import takes_dots
@@ -36,6 +37,7 @@ from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read4, write
 from vknn.lowering.kit.epilogue import epilogue_work
 from vknn.lowering.kit.layouts import Layout, ceil_div, storage_bytes
+from vknn.lowering.kit.machine import is_apple
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, spread
 from vknn.plan import DeviceLimits
@@ -92,6 +94,9 @@ def separable_candidates(problem: Problem, links: Sequence[Link]) -> list[Candid
         return []
     half = problem.options.half
     tiles = [tile for tile in _tiles(found.second.problem) if _is_lean(tile, half)]
+    if found.depthwise.taps > MANY_TAPS and is_apple(problem.limits):
+        # Of 25 taps the weights leave registers for one value, in float16, without spills.
+        tiles = [t for t in tiles if half and t.depth * t.height == t.lanes]
     tiles = [tile for tile in tiles if _fits(problem.limits, found, tile)]
     return [_candidate(problem, found, tile) for tile in tiles]
 
