@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import logging
 import os
 from collections.abc import Generator, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -140,9 +140,7 @@ class Session:
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Name, shape (None where it is free), dtype and suggested shape of each input."""
         hints = self.model.shape_hints
-        return tuple(
-            dataclasses.replace(s, hint=hints.get(s.name, s.fixed)) for s in self.model.inputs
-        )
+        return tuple(replace(s, hint=hints.get(s.name, s.fixed)) for s in self.model.inputs)
 
     @property
     def outputs(self) -> tuple[TensorSpec, ...]:

@@ -83,7 +83,7 @@ def largest_places(c: Context, w: WindowAttributes) -> Value:
 
 
 def elements(c: Context, x: Value, w: WindowAttributes, pads: Sequence[int]) -> Value:
-    """What windows read: [N, C, taps along each axis, windows along each axis]."""
+    """Elements that windows read: [N, C, taps along each axis, windows along each axis]."""
     axes = len(w.kernel)
     if any(pads):
         # Integers become wider ones, which have a number below all of them.
