@@ -105,6 +105,14 @@ def test_directions_of_a_scan(tmp_path: Path) -> None:
     refused(simple(made), tmp_path, "directions")
 
 
+def test_conditions_of_a_loop(tmp_path: Path) -> None:
+    inputs = [value("i", (), DType.INT64), value("k", (), DType.BOOL)]
+    made = [node("Identity", "k", "o"), node("Identity", "x", "z")]
+    body = graph(made, inputs, [value("o", (), DType.BOOL), value("z", None)])
+    loop = node("Loop", "m c", body=body)
+    refused(simple(loop, m=np.int64(2), c=np.float32(1)), tmp_path, "condition")
+
+
 @pytest.mark.parametrize(
     "made",
     [

@@ -94,3 +94,9 @@ def test_quotients_of_float16_are_rounded_once(run) -> None:
     scale = np.array(1 / 3, np.float16)
     (found,) = run("QuantizeLinear", [x, scale, np.array(0, np.int8)], opset=21)
     assert found.tolist() == np.rint(x.astype(np.float32) / np.float32(scale)).tolist()
+
+
+@pytest.mark.parametrize("kind, value", [("Softmax", 1.0), ("LogSoftmax", 0.0), ("Hardmax", 1.0)])
+def test_a_scalar_is_a_row_of_one(run, kind: str, value: float) -> None:
+    (found,) = run(kind, [np.float32(-7.5)], opset=13)
+    assert found.shape == () and found == value

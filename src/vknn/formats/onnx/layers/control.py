@@ -70,6 +70,7 @@ def loop(c: Context) -> Steps:
     conditional = condition is not None
     if condition is None:
         condition = c.constant(np.asarray(True), "condition")
+    c.require(condition.type.dtype is DType.BOOL, f"has the condition {condition.type}")
     made = LoopNode(
         c.node, c.scope, c.origin, body,
         (RoundNumber(), Condition(), *map(Carried, range(carried))), carried,

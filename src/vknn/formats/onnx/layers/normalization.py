@@ -188,7 +188,10 @@ def _softmax(op: type[Softmax] | type[LogSoftmax]) -> Convert:
 
 
 def _rows(c: Context) -> tuple[Value, int]:
-    """The input, flattened to a matrix in old versions, and the axis."""
+    """The input, flattened to a matrix in old versions, and the axis. A scalar is a row of one."""
+    if c.rank == 0:
+        c.require(c.int("axis", -1) in (-1, 0), f"axis {c.int('axis', -1)} of a scalar")
+        return c.reshape(c.x, (1,)), 0
     if c.version >= _ONE_AXIS:
         return c.x, c.axis(c.int("axis", -1), c.rank)
     axis, dims = c.int("axis", 1), c.x.type.dims
