@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tools import onnx_table
 
-from vknn.formats.onnx.registry import operator_types
+from vknn.formats.onnx.layers import operator_types
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "onnx.md"
 

@@ -29,9 +29,9 @@ from tools.kernels import has_kernel  # noqa: E402
 from vknn import reference  # noqa: E402
 from vknn.errors import VknnError  # noqa: E402
 from vknn.formats.onnx.functions import all_nodes  # noqa: E402
+from vknn.formats.onnx.layers import operator_type  # noqa: E402
 from vknn.formats.onnx.loader import load  # noqa: E402
 from vknn.formats.onnx.model import OnnxModel  # noqa: E402
-from vknn.formats.onnx.registry import operator_type  # noqa: E402
 from vknn.graph import Node, TensorType  # noqa: E402
 
 #: Version -> element type of the first input -> where its nodes run.

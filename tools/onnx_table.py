@@ -21,8 +21,7 @@ for path in (ROOT / "src", ROOT):
 from tools.onnx_examples import BOTH, DEVICE, HOST, RECORD, Record  # noqa: E402
 from tools.pages import main  # noqa: E402
 
-from vknn.formats.onnx import layers as _layers  # noqa: E402, F401 (registers the operators)
-from vknn.formats.onnx.registry import operator_types  # noqa: E402
+from vknn.formats.onnx.layers import operator_types  # noqa: E402
 from vknn.formats.onnx.scope_limits import DOMAINS  # noqa: E402
 
 INTRODUCTION = """\

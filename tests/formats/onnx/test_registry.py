@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from vknn.formats.onnx import layers as _layers  # noqa: F401 (registers the operators)
-from vknn.formats.onnx.registry import operator, operator_type, operator_types, versions_of
+from vknn.formats.onnx.layers import operator_type, operator_types, versions_of
+from vknn.formats.onnx.registry import operator
 
 
 def _catalogue(shared: Path) -> dict[str, Any]:
@@ -58,3 +58,9 @@ def test_all_versions_of_the_schemas(shared: Path) -> None:
         first = min(known)
         missing = {v for v in wanted if v > first} - known
         assert not missing, f"{name}: versions {sorted(missing)} are not registered"
+
+
+def test_one_module_has_all_versions_of_an_operator() -> None:
+    """Modules are imported until one has the operator: others would come too late."""
+    for name, versions in operator_types().items():
+        assert len({type_.convert.__module__ for type_ in versions.values()}) == 1, name

@@ -18,8 +18,8 @@ def _load(path: Path, weights: Path | None) -> Model:
 
 
 def _has_layer(name: str) -> bool:
-    from vknn.formats.onnx import layers as _layers  # noqa: F401 (registers the operators)
-    from vknn.formats.onnx.registry import split_name, versions_of
+    from vknn.formats.onnx.layers import versions_of
+    from vknn.formats.onnx.registry import split_name
 
     return bool(versions_of(*split_name(name)))
 

@@ -11,8 +11,9 @@ import numpy as np
 from vknn.formats.custom import Registration, custom_layer
 from vknn.formats.custom_converter import Options, custom_type, named_options
 from vknn.formats.onnx.context import Context
+from vknn.formats.onnx.layers import operator_type
 from vknn.formats.onnx.records import NodeRecord
-from vknn.formats.onnx.registry import OperatorVersion, operator_type
+from vknn.formats.onnx.registry import OperatorVersion
 
 
 def known_type(node: NodeRecord, imports: Mapping[str, int]) -> OperatorVersion | None:

@@ -8,14 +8,13 @@ from pathlib import Path
 from vknn.errors import ModelFormatError, UnsupportedLayerError
 from vknn.formats.in_memory import was_in_memory
 from vknn.formats.message_outline import MAX_BYTES, SMALL, check_outline
-from vknn.formats.onnx import layers as _layers  # noqa: F401 (registers the operators)
 from vknn.formats.onnx import onnx_pb2 as pb
 from vknn.formats.onnx.custom import known_type
 from vknn.formats.onnx.functions import all_nodes
+from vknn.formats.onnx.layers import versions_of
 from vknn.formats.onnx.model import OnnxModel
 from vknn.formats.onnx.reader import parse_model
 from vknn.formats.onnx.records import FunctionRecord, Key, NodeRecord, OnnxModelRecord
-from vknn.formats.onnx.registry import versions_of
 from vknn.formats.onnx.scope_limits import out_of_scope
 
 #: What may be large in a model: the bytes of tensors.

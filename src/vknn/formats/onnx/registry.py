@@ -17,7 +17,7 @@ from vknn.formats.onnx.steps import Item, Steps
 from vknn.reimports import comes_again
 
 __all__ = [
-    "MICROSOFT", "Convert", "OperatorVersion", "Result", "operator", "operator_type",
+    "MICROSOFT", "Convert", "Name", "OperatorVersion", "Result", "operator", "operator_type",
     "operator_types", "split_name", "versions_of",
 ]  # fmt: skip
 

@@ -1,7 +1,51 @@
-"""Converters of operators by family; importing this package registers all of them."""
+"""Converters of operators by family; a module registers its operators when it is imported.
+
+All versions of an operator are registered by one module.
+"""
+
+from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Mapping
 
-for _module in pkgutil.walk_packages(__path__, f"{__name__}."):
-    importlib.import_module(_module.name)
+from vknn.formats.onnx import registry
+from vknn.formats.onnx.registry import Name, OperatorVersion
+
+#: Modules with the operators of most networks, imported first. The others are imported when an
+#: operator is asked for that these lack: importing all of them takes longer than reading a network.
+_FIRST = (
+    "convolution", "elementwise.arithmetic", "elementwise.unary", "movement.shape",
+    "movement.slices", "pooling", "normalization", "movement.made", "sampling.resize", "matmul",
+    "reduction", "casting", "indexing.gather", "elementwise.logic",
+)  # fmt: skip
+_PATHS = pkgutil.walk_packages(__path__, f"{__name__}.")
+_ALL = (module.name.removeprefix(f"{__name__}.") for module in _PATHS)
+_OTHERS = tuple(sorted(set(_ALL) - set(_FIRST)))
+
+
+def operator_type(domain: str, name: str, opset: int) -> OperatorVersion | None:
+    """Meaning of an operator in a model that imports ``opset``; None where vknn has it not."""
+    _import_for(domain, name)
+    return registry.operator_type(domain, name, opset)
+
+
+def versions_of(domain: str, name: str) -> tuple[int, ...]:
+    """The versions of an operator that vknn has, ascending; none of an unknown one."""
+    _import_for(domain, name)
+    return registry.versions_of(domain, name)
+
+
+def operator_types() -> Mapping[Name, Mapping[int, OperatorVersion]]:
+    """All operators, by domain and name, then version."""
+    for family in (*_FIRST, *_OTHERS):
+        importlib.import_module(f"{__name__}.{family}")
+    return registry.operator_types()
+
+
+def _import_for(domain: str, name: str) -> None:
+    """Imports of modules until one has registered the operator."""
+    for family in (*_FIRST, *_OTHERS):
+        if registry.versions_of(domain, name):
+            return
+        importlib.import_module(f"{__name__}.{family}")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.onnx.context import Context
+from vknn.formats.onnx.layers import operator_type
 from vknn.formats.onnx.layers.common.quantization import BYTES, dequantized, shifted
-from vknn.formats.onnx.registry import MICROSOFT, Result, operator, operator_type
+from vknn.formats.onnx.registry import MICROSOFT, Result, operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 
