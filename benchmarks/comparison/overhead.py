@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,22 +51,26 @@ def measure_overhead(device: str, folder: Path, runs: int) -> dict[str, Any]:
 def _measure(
     session: Session, feeds: dict[str, np.ndarray], executable: Any, runs: int
 ) -> dict[str, Any]:
-    waited: list[float] = []
-    execute = executable._execute
+    begun, waited = [0.0], []
+    run = executable._run
+    submit, wait = run.submit, run.wait
 
-    def timed(submits: Sequence[Any]) -> None:
-        begin = time.perf_counter()
-        execute(submits)
-        waited.append(time.perf_counter() - begin)
+    def submitted() -> None:
+        begun[0] = time.perf_counter()
+        submit()
+
+    def done(timeout: float) -> None:
+        wait(timeout)
+        waited.append(time.perf_counter() - begun[0])
 
     # The one way to tell the wait from the rest without timestamps, which cost time themselves.
-    executable._execute = timed
+    run.submit, run.wait = submitted, done
     walls = []
     for _ in range(3 + runs):
         begin = time.perf_counter()
         session.run(feeds)
         walls.append(time.perf_counter() - begin)
-    executable._execute = execute
+    run.submit, run.wait = submit, wait
     host = [wall - wait for wall, wait in zip(walls[3:], waited[3:], strict=True)]
     return {
         "dispatches": len(executable.plan.dispatches),

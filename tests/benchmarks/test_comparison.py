@@ -196,3 +196,10 @@ def test_a_process_that_fails_says_why(tmp_path: Path) -> None:
     place = measure.Workplace(tmp_path, measure.Settings(device="no such device"))
     with pytest.raises(measure.Failed, match="no such device"):
         place.run("limits", {"runs": 1})
+
+
+@pytest.mark.device
+def test_the_host_s_time_of_a_run_is_told_from_the_device_s(tmp_path: Path) -> None:
+    found = overhead.measure_overhead("auto", tmp_path, 3)
+    assert found["dispatches"] == overhead.DISPATCHES
+    assert 0 < found["host"] < found["run"] and 0 < found["waited"] < found["run"]
