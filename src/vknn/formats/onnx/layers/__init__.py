@@ -21,7 +21,11 @@ _FIRST = (
 )  # fmt: skip
 _PATHS = pkgutil.walk_packages(__path__, f"{__name__}.")
 _ALL = (module.name.removeprefix(f"{__name__}.") for module in _PATHS)
-_OTHERS = tuple(sorted(set(_ALL) - set(_FIRST)))
+_FAMILIES = (*_FIRST, *sorted(set(_ALL) - set(_FIRST)))
+#: Those that are imported to their end, and the operators of these: one whose import was
+#: interrupted may have registered some versions of an operator, and is imported once more.
+_imported: set[str] = set()
+_known: set[Name] = set()
 
 
 def operator_type(domain: str, name: str, opset: int) -> OperatorVersion | None:
@@ -38,14 +42,21 @@ def versions_of(domain: str, name: str) -> tuple[int, ...]:
 
 def operator_types() -> Mapping[Name, Mapping[int, OperatorVersion]]:
     """All operators, by domain and name, then version."""
-    for family in (*_FIRST, *_OTHERS):
-        importlib.import_module(f"{__name__}.{family}")
+    for family in _FAMILIES:
+        _import(family)
     return registry.operator_types()
 
 
 def _import_for(domain: str, name: str) -> None:
     """Imports of modules until one has registered the operator."""
-    for family in (*_FIRST, *_OTHERS):
-        if registry.versions_of(domain, name):
+    for family in _FAMILIES:
+        if (domain, name) in _known:
             return
+        _import(family)
+
+
+def _import(family: str) -> None:
+    if family not in _imported:
         importlib.import_module(f"{__name__}.{family}")
+        _known.update(registry.operator_types())
+        _imported.add(family)
