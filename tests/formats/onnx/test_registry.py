@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from vknn.formats.onnx import layers
 from vknn.formats.onnx.layers import operator_type, operator_types, versions_of
 from vknn.formats.onnx.registry import operator
 
@@ -37,6 +38,12 @@ def test_versions_are_registered_once() -> None:
     with pytest.raises(ValueError, match="ascending"):
         operator("Other", 13, 1)
     assert versions_of("", "Other") == ()
+
+
+def test_common_operators_are_in_the_modules_that_are_imported_for_them() -> None:
+    for name, family in layers.HOMES.items():
+        modules = {v.convert.__module__ for v in operator_types()["", name].values()}
+        assert modules == {f"vknn.formats.onnx.layers.{family}"}, name
 
 
 #: Versions from before an operator was more than an experiment, which schemas do not list.

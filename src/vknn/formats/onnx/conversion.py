@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -23,21 +24,22 @@ from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.custom import known_type
 from vknn.formats.onnx.functions import MAX_NODES
 from vknn.formats.onnx.held import (
+    KINDS,
     Held,
+    bytes_of,
     constant_item,
     feeds_of,
     held_item,
     input_item,
     is_live,
+    kinds_of,
     place_of,
     ports,
     types_of,
 )
 from vknn.formats.onnx.items import check_tensors, is_small, renewed_item, several, tensors_of
-from vknn.formats.onnx.loop_runs import KINDS, LoopRun, kinds_of
-from vknn.formats.onnx.loops import RoundStep
 from vknn.formats.onnx.random_draws import SEEDED, UNSEEDED
-from vknn.formats.onnx.records import NodeRecord, OnnxModelRecord
+from vknn.formats.onnx.records import OnnxModelRecord
 from vknn.formats.onnx.registry import OperatorVersion
 from vknn.formats.onnx.small_floats import narrowed, widened
 from vknn.formats.onnx.steps import (
@@ -52,6 +54,9 @@ from vknn.formats.onnx.steps import (
 )
 from vknn.graph import Arrays, Call, Continuation, Graph, GraphBuilder, TensorType, Value
 from vknn.ops.elementwise import Add
+
+if TYPE_CHECKING:
+    from vknn.formats.onnx.loops import RoundStep
 
 #: Letters of a call's name in those of the nodes inside it, which may be deep.
 _LONGEST_LABEL = 80
@@ -248,7 +253,7 @@ class Conversion:
         That is the outermost whose rounds stand in the graph: it is run from this round on.
         """
         for position, waiting in enumerate(self.steps):
-            if isinstance(waiting, RoundStep):
+            if waiting.is_round:
                 del self.steps[position:]
                 return self._unfinished(waiting.again(), None)
         return self._unfinished(step, decisive)
@@ -273,8 +278,10 @@ class Conversion:
             others = [self.item(step.scope, name) for name in step.node.inputs[1:]]
             needed |= {v for v in tensors_of(others) if v in live and is_small(v.type)}
         steps = tuple(self.steps)
-        if isinstance(step, RoundStep):
-            rest: _Continuation = _LoopContinuation(self.source, steps, items, names, needed, step)
+        if step.is_round:
+            rest: _Continuation = _LoopContinuation(
+                self.source, steps, items, names, needed, cast("RoundStep", step)
+            )
         else:
             rest = _Continuation(self.source, (*steps, step), items, names, needed)
         return self.builder.finish({name: value for value, name in names.items()}, rest)
@@ -302,7 +309,7 @@ class _Continuation(Continuation):
         fixed = {self.names[value]: arrays[self.names[value]] for value in self.decisive}
         fed = {name: array for name, array in arrays.items() if name not in fixed}
         types = {name: TensorType.of(array) for name, array in fed.items()}
-        data = tuple((n, a.shape, _bytes(a)) for n, a in sorted(fixed.items()))
+        data = tuple((n, a.shape, bytes_of(a)) for n, a in sorted(fixed.items()))
         return call((self, tuple(types.items()), data), lambda: self._next(types, fixed), fed)
 
     def _next(self, types: Mapping[str, TensorType], fixed: Mapping[str, np.ndarray]) -> Graph:
@@ -335,6 +342,9 @@ class _LoopContinuation(_Continuation):
         self.layers = (self.loop.loop.node.type, *self.layers)
 
     def resume(self, arrays: Mapping[str, np.ndarray], call: Call) -> Arrays:
+        # Few models have loops, and the modules about them are long.
+        from vknn.formats.onnx.loop_runs import LoopRun
+
         known = {value: arrays[name] for value, name in self.names.items()}
         made = LoopRun(self.loop, self.items, known, self, self._body, call, self._counters()).run()
         held = {key: held_item(self.items[key], known) for key in self._read} | made
@@ -386,12 +396,3 @@ class _LoopContinuation(_Continuation):
     ) -> Graph:  # fmt: skip
         source = replace(self.source, main=scope, ends=ends, kinds=True)
         return Conversion(source, builder, known, steps).run()
-
-
-def _bytes(array: np.ndarray) -> object:
-    return tuple(array.reshape(-1)) if array.dtype == object else array.tobytes()
-
-
-def first_steps(nodes: Sequence[NodeRecord], scope: NameScope) -> list[Step]:
-    """The steps of a graph's nodes, the next one last."""
-    return [NodeStep(node, scope) for node in reversed(nodes)]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from vknn.formats.onnx.steps import Item, Key, NameScope, TensorList
 from vknn.graph import DType, GraphBuilder, TensorType, Value
+
+#: Output of a body's graph that says which of its ends are no tensors: their numbers of elements.
+KINDS = "\0kinds"
+TENSOR, NOTHING = -1, -2
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,3 +107,22 @@ def constant_item(builder: GraphBuilder, item: Item, made: dict[Value, Value]) -
     if isinstance(item, TensorList):
         return TensorList(tuple(map(renewed, item.values)), item.dtype)
     return None if item is None else renewed(item)
+
+
+def kinds_of(ends: Iterable[Item] | Iterable[Held]) -> np.ndarray | None:
+    """Kinds of a body's results; None where all are tensors."""
+    kinds = [_kind(end) for end in ends]
+    return None if all(kind == TENSOR for kind in kinds) else np.asarray(kinds, np.int32)
+
+
+def _kind(end: Item | Held) -> int:
+    if isinstance(end, TensorList):
+        return len(end.values)
+    if isinstance(end, HeldList):
+        return len(end.arrays)
+    return NOTHING if end is None else TENSOR
+
+
+def bytes_of(array: np.ndarray) -> object:
+    """The content of an array, to be compared: its bytes, or its strings."""
+    return tuple(array.reshape(-1)) if array.dtype == object else array.tobytes()

@@ -7,7 +7,7 @@ host's, results that are stacked are put together behind the last round.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +15,9 @@ import numpy as np
 from vknn import run_limits
 from vknn.errors import OutOfMemoryError, ShapeError
 from vknn.formats.onnx.held import (
+    KINDS,
+    NOTHING,
+    TENSOR,
     Held,
     HeldList,
     constant_item,
@@ -37,7 +40,7 @@ from vknn.formats.onnx.loops import (
     decided,
 )
 from vknn.formats.onnx.records import NodeRecord
-from vknn.formats.onnx.steps import Item, Key, NameScope, NodeStep, Step, TensorList
+from vknn.formats.onnx.steps import Item, Key, NameScope, NodeStep, Step
 from vknn.graph import Arrays, Call, DType, Graph, GraphBuilder, Value
 from vknn.host_memory import free_host_memory
 
@@ -48,10 +51,6 @@ MOST_ROUNDS = 10_000_000
 _SHARE = 0.75
 #: Bytes of stacked results from which on what is free is looked at, whenever they have doubled.
 CHECKED_FROM = 1 << 20
-#: Output of a body's graph that says which of its ends are no tensors: their numbers of elements.
-KINDS = "\0kinds"
-TENSOR, NOTHING = -1, -2
-
 #: Builds the graph of steps: builder, what names stand for, scope, steps (the next one last), ends.
 Build = Callable[
     [GraphBuilder, dict[Key, Item], NameScope, Sequence[Step], Mapping[str, str]], Graph
@@ -321,20 +320,6 @@ def appended_values(loop: LoopNode) -> dict[int, tuple[NodeRecord, str]]:
         if len(inputs) == 2 and inputs[0] == own and readers[own] == readers[end] == 1:
             found[argument.number] = (maker, inputs[1])
     return found
-
-
-def kinds_of(ends: Iterable[Item] | Iterable[Held]) -> np.ndarray | None:
-    """Kinds of a body's results; None where all are tensors."""
-    kinds = [_kind(end) for end in ends]
-    return None if all(kind == TENSOR for kind in kinds) else np.asarray(kinds, np.int32)
-
-
-def _kind(end: Item | Held) -> int:
-    if isinstance(end, TensorList):
-        return len(end.values)
-    if isinstance(end, HeldList):
-        return len(end.arrays)
-    return NOTHING if end is None else TENSOR
 
 
 def _port(position: int) -> str:

@@ -160,6 +160,7 @@ class RoundStep(Step):
     size: int
     number: int = 0
     runs: bool = False
+    is_round = True
 
     def reads(self) -> Iterator[Key]:
         loop = self.loop

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from vknn.formats.layer_context import LayerContext
 from vknn.formats.onnx.records import AttributeRecord, GraphRecord, NodeRecord, TensorProtoRecord
@@ -82,7 +82,16 @@ class Known(Protocol):
 
 
 class Step(ABC):
-    """One step of a conversion."""
+    """One step of a conversion.
+
+    ``is_round``: whether it decides about a round of a loop (:class:`loops.RoundStep`).
+    """
+
+    is_round: ClassVar[bool] = False
+
+    def again(self) -> Step:
+        """The step to go back to where what stands behind this one has to wait."""
+        return self
 
     @abstractmethod
     def reads(self) -> Iterator[Key]:
@@ -150,3 +159,8 @@ def body_steps(
     nodes = [NodeStep(node, scope) for node in graph.nodes]
     ends = tuple(value.name for value in graph.outputs)
     return Steps([*nodes, BindStep(scope, ends, target, tuple(targets))], given)
+
+
+def first_steps(nodes: Sequence[NodeRecord], scope: NameScope) -> list[Step]:
+    """The steps of a graph's nodes, the next one last."""
+    return [NodeStep(node, scope) for node in reversed(nodes)]

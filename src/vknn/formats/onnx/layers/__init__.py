@@ -5,6 +5,7 @@ All versions of an operator are registered by one module.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from collections.abc import Mapping
@@ -12,16 +13,34 @@ from collections.abc import Mapping
 from vknn.formats.onnx import registry
 from vknn.formats.onnx.registry import Name, OperatorVersion
 
-#: Modules with the operators of most networks, imported first. The others are imported when an
-#: operator is asked for that these lack: importing all of them takes longer than reading a network.
-_FIRST = (
-    "convolution", "elementwise.arithmetic", "elementwise.unary", "movement.shape",
-    "movement.slices", "pooling", "normalization", "movement.made", "sampling.resize", "matmul",
-    "reduction", "casting", "indexing.gather", "elementwise.logic",
-)  # fmt: skip
-_PATHS = pkgutil.walk_packages(__path__, f"{__name__}.")
-_ALL = (module.name.removeprefix(f"{__name__}.") for module in _PATHS)
-_FAMILIES = (*_FIRST, *sorted(set(_ALL) - set(_FIRST)))
+#: Where the operators of most networks are: their modules alone are imported for them, as importing
+#: all takes longer than reading a network. An operator that is not here is looked for in these
+#: modules first, then in the others.
+_COMMON = {
+    "convolution": ("Conv", "ConvTranspose"),
+    "elementwise.unary": (
+        "Abs", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Identity",
+        "LeakyRelu", "Log", "Neg", "Relu", "Sigmoid", "Softplus", "Sqrt", "Tanh",
+    ),
+    "elementwise.arithmetic": ("Add", "Clip", "Div", "Max", "Min", "Mul", "PRelu", "Pow", "Sub"),
+    "movement.shape": ("Expand", "Flatten", "Reshape", "Shape", "Squeeze", "Tile",
+                       "Transpose", "Unsqueeze"),
+    "movement.slices": ("Concat", "DepthToSpace", "Pad", "Slice", "Split"),
+    "pooling": ("AveragePool", "GlobalAveragePool", "MaxPool"),
+    "normalization": ("BatchNormalization", "InstanceNormalization", "LRN", "LayerNormalization",
+                      "Softmax"),
+    "movement.made": ("Constant", "ConstantOfShape", "Range"),
+    "indexing.gather": ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND"),
+    "matmul": ("Gemm", "MatMul"),
+    "reduction": ("ReduceMax", "ReduceMean", "ReduceSum"),
+    "casting": ("Cast",),
+    "random": ("Dropout",),
+    "elementwise.logic": ("Equal", "Greater", "Less", "Where"),
+    "sampling.resize": ("Resize", "Upsample"),
+    "quantized.linear": ("DequantizeLinear", "QuantizeLinear"),
+}  # fmt: skip
+#: The module of each of those operators.
+HOMES = {name: family for family, names in _COMMON.items() for name in names}
 #: Those that are imported to their end, and the operators of these: one whose import was
 #: interrupted may have registered some versions of an operator, and is imported once more.
 _imported: set[str] = set()
@@ -42,17 +61,29 @@ def versions_of(domain: str, name: str) -> tuple[int, ...]:
 
 def operator_types() -> Mapping[Name, Mapping[int, OperatorVersion]]:
     """All operators, by domain and name, then version."""
-    for family in _FAMILIES:
+    for family in _families():
         _import(family)
     return registry.operator_types()
 
 
+@functools.cache
+def _families() -> tuple[str, ...]:
+    """The modules of converters, those of common operators first."""
+    paths = pkgutil.walk_packages(__path__, f"{__name__}.")
+    every = {module.name.removeprefix(f"{__name__}.") for module in paths}
+    return (*_COMMON, *sorted(every - set(_COMMON)))
+
+
 def _import_for(domain: str, name: str) -> None:
     """Imports of modules until one has registered the operator."""
-    for family in _FAMILIES:
+    if not domain and name in HOMES:
+        _import(HOMES[name])
+    if (domain, name) in _known:
+        return
+    for family in _families():
+        _import(family)
         if (domain, name) in _known:
             return
-        _import(family)
 
 
 def _import(family: str) -> None:

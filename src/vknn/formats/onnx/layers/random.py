@@ -12,6 +12,7 @@ from vknn.formats.onnx.registry import operator
 from vknn.graph import DType, Op, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.elementwise.logic import Less, Where
+from vknn.ops.movement.shape import Expand, Identity
 from vknn.ops.random import RandomCategorical, RandomNormal, RandomUniform
 from vknn.ops.reduction import Softmax
 
@@ -96,9 +97,23 @@ def multinomial(c: Context) -> Value:
     return c.cast(drawn(c, lambda seed: RandomCategorical(count, seed), weights), kind)
 
 
-def dropped(c: Context, ratio: float) -> tuple[Value, Value]:
+def _dropped(c: Context, ratio: float) -> tuple[Value, Value]:
     """The first input with such a part of its elements 0, the others larger; which are kept."""
     kind = c.x.type.dtype
     kept = happens(c, c.constant(np.full(c.x.type.dims, 1.0 - ratio, np.float32), "part"))
     scaled = c.add(ew.Mul(), c.x, c.scalar(1.0 / (1.0 - ratio), kind))
     return c.add(Where(), kept, scaled, c.scalar(0.0, kind)), kept
+
+
+@operator("Dropout", 1, 6, 7, 10, 12, 13, 22, inputs=(1, 3), outputs=(1, 2), like=0)
+def dropout(c: Context) -> tuple[Value, ...]:
+    """The input; in training mode with a part of it 0, drawn anew in each run"""
+    if c.version >= 12 and c.optional(2) is not None and bool(c.number(2, "training_mode")):
+        ratio = 0.5 if c.optional(1) is None else float(c.number(1, "ratio"))
+        c.require(0.0 <= ratio < 1.0, f"drops a part of {ratio}")
+        if ratio != 0.0:
+            return _dropped(c, ratio)
+    kind = DType.BOOL if c.version >= 10 else c.x.type.dtype
+    ones = c.constant(np.ones((), kind.numpy), "one")
+    found = c.add(Identity(), c.x)
+    return (found, c.add(Expand(c.x.type.dims), ones)) if c.wants(1) else (found,)

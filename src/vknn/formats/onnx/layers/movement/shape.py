@@ -8,11 +8,10 @@ import numpy as np
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.common.axes import int_values, normal_axes
-from vknn.formats.onnx.layers.random import dropped
 from vknn.formats.onnx.registry import operator
-from vknn.graph import DType, Value
+from vknn.graph import Value
 from vknn.ops.movement.rearrange import Tile
-from vknn.ops.movement.shape import Expand, Identity, Transpose
+from vknn.ops.movement.shape import Expand, Transpose
 
 _ALL = (1, 13, 21, 23, 24, 25)
 
@@ -110,17 +109,3 @@ def shape(c: Context) -> Value:
 def size(c: Context) -> Value:
     """The number of elements"""
     return c.constant(np.asarray(c.x.type.size, np.int64), "size")
-
-
-@operator("Dropout", 1, 6, 7, 10, 12, 13, 22, inputs=(1, 3), outputs=(1, 2), like=0)
-def dropout(c: Context) -> tuple[Value, ...]:
-    """The input; in training mode with a part of it 0, drawn anew in each run"""
-    if c.version >= 12 and c.optional(2) is not None and bool(c.number(2, "training_mode")):
-        ratio = 0.5 if c.optional(1) is None else float(c.number(1, "ratio"))
-        c.require(0.0 <= ratio < 1.0, f"drops a part of {ratio}")
-        if ratio != 0.0:
-            return dropped(c, ratio)
-    kind = DType.BOOL if c.version >= 10 else c.x.type.dtype
-    ones = c.constant(np.ones((), kind.numpy), "one")
-    found = c.add(Identity(), c.x)
-    return (found, c.add(Expand(c.x.type.dims), ones)) if c.wants(1) else (found,)
