@@ -37,7 +37,9 @@ from vknn.formats.onnx.held import (
     ports,
     types_of,
 )
-from vknn.formats.onnx.items import check_tensors, is_small, renewed_item, several, tensors_of
+from vknn.formats.onnx.items import (
+    check_results, check_tensors, is_small, renewed_item, several, tensors_of,
+)  # fmt: skip
 from vknn.formats.onnx.random_draws import SEEDED, UNSEEDED
 from vknn.formats.onnx.records import OnnxModelRecord
 from vknn.formats.onnx.registry import OperatorVersion
@@ -115,10 +117,10 @@ class Conversion:
                 self.known.update(following.given)
                 self.steps += reversed(following.steps)
         main = self.source.main
-        outputs: dict[str, Value] = {}
         results = {port: self.item(main, name) for port, name in self.source.ends.items()}
-        for port, result in results.items():
-            outputs |= ports(port, result)
+        if main is self.source.root:
+            check_results(self.source.model.graph, results, self.source.file)
+        outputs = dict(pair for end in results.items() for pair in ports(*end).items())
         kinds = kinds_of(results.values()) if self.source.kinds else None
         if kinds is not None:
             outputs[KINDS] = self.builder.constant(kinds, KINDS)
