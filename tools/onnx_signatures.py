@@ -31,12 +31,16 @@ from vknn.formats.onnx.signatures import CLASSES, KINDS, short  # noqa: E402
 
 #: The letter of each kind of attribute.
 _LETTERS = {kind: letter for letter, kind in KINDS.items()}
+#: Of these the types that onnxruntime states are not those of files.
+_VAGUE = ("GRUUnit", "GivenTensorFill")
 _SHORT = {f"tensor({t.name})": short(t.dtype) for t in ELEMENT_TYPES.values()}
 
 
 def text() -> str:
     """The whole table."""
-    lines = ["# Written by tools/onnx_signatures.py; vknn.formats.onnx.signatures says what rows mean."]
+    lines = [
+        "# Written by tools/onnx_signatures.py; vknn.formats.onnx.signatures says what rows mean."
+    ]
     rows: dict[tuple[str, str], dict[int, str]] = {}
     for schema in _schemas():
         rows.setdefault((schema.domain, schema.name), {})[schema.since_version] = _row(schema)
@@ -57,12 +61,12 @@ def _schemas() -> Iterator[Any]:
     yield from own
     versions = {(s.name, s.since_version) for s in own}
     ours = operator_types()
-    retired = {name for domain, name in ours if not domain} - {s.name for s in own}
+    retired = {name for domain, name in ours if not domain} - {s.name for s in own} - {*_VAGUE}
     for schema in get_all_operator_schema():
         if schema.domain == MICROSOFT and (MICROSOFT, schema.name) in ours:
             yield schema
-        older = schema.name in retired or (schema.name, schema.since_version) not in versions
-        if schema.domain == "" and older and ("", schema.name) in ours:
+        known = schema.name in retired or schema.name in {name for name, _ in versions}
+        if schema.domain == "" and known and (schema.name, schema.since_version) not in versions:
             yield schema
 
 
@@ -108,7 +112,6 @@ def _types(names: Any) -> str:
             shown.append(name)
             found -= set(members)
     return ",".join((*shown, *sorted(found), *kinds))
-
 
 
 if __name__ == "__main__":

@@ -62,8 +62,10 @@ class OnnxModel(Model):
             return feeds
         found = dict(feeds)
         for name in special:
-            if name not in found:
+            if name not in found and self._values[name].type.optional:
                 continue
+            if name not in found:
+                raise InputError(f"missing input {name!r}, a sequence; an empty one is []")
             given = found.pop(name)
             if given is None and self._values[name].type.optional:
                 continue

@@ -138,9 +138,7 @@ class ModelReader:
         except OrderProblem as problem:
             self.fail(f"{what}: {problem}", problem.node)
         declared = self._declared(message.value_info, what)
-        return GraphRecord(
-            message.name, ordered, inputs, outputs, initializers, captured, declared
-        )
+        return GraphRecord(message.name, ordered, inputs, outputs, initializers, captured, declared)
 
     def _check_unique(self, names: Iterable[str], message: str) -> None:
         seen: set[str] = set()

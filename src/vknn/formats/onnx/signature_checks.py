@@ -160,7 +160,8 @@ class _Checks:
         for number, (port, type_) in enumerate(zip(_ports(found.inputs), given, strict=False)):
             if type_ is None:
                 continue
-            if type_ not in port.types and not (type_ in _FLOATS and port.types & _FLOATS):
+            alike = type_ in _FLOATS and port.variable and port.types & _FLOATS
+            if type_ not in port.types and not alike:
                 taken = ", ".join(sorted(port.types))
                 what = f"input {number} is {_named(type_)}; it takes {taken}"
                 self._fail(node, place, what, found)

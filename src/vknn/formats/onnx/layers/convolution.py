@@ -80,6 +80,13 @@ def _overlapped(c: Context, given: list[int] | None, bias: Value | None) -> Valu
     w = window(c, weights.type.dims[2:], negative=True)
     axes = len(w.kernel)
     extra = list(c.int_list("output_padding", (0,) * axes, axes))
+    most = [max(pair) for pair in zip(w.strides, w.dilations, strict=True)]
+    good = all(0 <= e < far for e, far in zip(extra, most, strict=True))
+    c.require(
+        good,
+        f"has the output_padding {extra}, each must be below the larger of its stride "
+        f"and dilation {most}",
+    )
     pads = list(w.pads) if given is None else given
     c.require(len(pads) == 2 * axes, f"has the pads {pads}")
     wanted = c.int_list("output_shape", None)

@@ -28,6 +28,8 @@ def batch_normalization(c: Context) -> list[Value]:
     if x.type.rank == 1:  # one channel
         x = c.reshape(x, (x.type.size, 1))
     if c.version >= 14 and c.flag("training_mode"):
+        outputs = len(c.node.outputs)
+        c.require(outputs == 3, f"is in training mode and has {outputs} outputs, not 3")
         return _trained(c, (x, scale, bias, mean, var), epsilon, kind)
     if c.version < 9 and not c.flag("spatial", True):
         root = c.add(ew.Sqrt(), c.add(ew.Add(), var, c.scalar(epsilon, var.type.dtype)))
