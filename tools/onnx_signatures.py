@@ -39,7 +39,7 @@ _SHORT = {f"tensor({t.name})": short(t.dtype) for t in ELEMENT_TYPES.values()}
 def text() -> str:
     """The whole table."""
     lines = [
-        "# Written by tools/onnx_signatures.py; vknn.formats.onnx.signatures says what rows mean."
+        "# Written by tools/onnx_signatures.py; signatures.py beside this file says what rows mean."
     ]
     rows: dict[tuple[str, str], dict[int, str]] = {}
     for schema in _schemas():

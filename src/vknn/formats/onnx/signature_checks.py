@@ -248,8 +248,8 @@ class _Checks:
         inner = _Place(path, function.imports, resolved, place.depth + 1)
         known: _Types = dict(zip(function.inputs, given, strict=False))
         for called in function.nodes:
-            for name, found in zip(called.outputs, self._node(called, known, inner), strict=False):
-                known[name] = found
+            made = self._node(called, known, inner)
+            known.update(zip(called.outputs, made, strict=False))
         self._called[key] = tuple(known.get(name) for name in function.outputs)
         return self._called[key]
 

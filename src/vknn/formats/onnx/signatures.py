@@ -48,7 +48,8 @@ _OTHERS = {"bfloat16": "bf16", "string": "str"}
 class Port:
     """An input or output. ``variable``: its type variable or "".
 
-    ``types``: those that it allows, values of DType, LIST and OPTIONAL. ``optional``: it may be left out. ``many``: it stands for any number, with ``same`` of one type.
+    ``types``: those that it allows, values of DType, LIST and OPTIONAL. ``optional``: it may be
+    left out. ``many``: it stands for any number, with ``same`` of one type.
     """
 
     variable: str
