@@ -17,6 +17,7 @@ from vknn.ops.movement.shape import Slice
 _AUTO = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")
 _MOST_AXES = 3
 _MOST_PAD = 1 << 28
+_MOST_TAPS = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ def window(
     c.require(c.rank == axes + 2, f"has a kernel of {axes} axes for {c.x.type}")
     if not 1 <= axes <= most_axes:
         c.refuse(f"{axes} spatial axes")
+    c.require(math.prod(kernel) <= _MOST_TAPS, f"has the impossible kernel {list(kernel)}")
     ones, zeros = (1,) * axes, (0,) * (2 * axes)
     found = WindowAttributes(
         tuple(kernel),
