@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ from vknn.formats.onnx.layers import operator_types  # noqa: E402
 from vknn.formats.onnx.registry import MICROSOFT  # noqa: E402
 from vknn.formats.onnx.signatures import CLASSES, KINDS, short  # noqa: E402
 
+#: The first line; signatures.py says what the others mean.
+HEAD = "# Written by tools/onnx_signatures.py, from"
 #: The letter of each kind of attribute.
 _LETTERS = {kind: letter for letter, kind in KINDS.items()}
 #: Of these the types that onnxruntime states are not those of files.
@@ -38,17 +41,15 @@ _SHORT = {f"tensor({t.name})": short(t.dtype) for t in ELEMENT_TYPES.values()}
 
 def text() -> str:
     """The whole table."""
-    lines = [
-        "# Written by tools/onnx_signatures.py; signatures.py beside this file says what rows mean."
-    ]
+    lines = [f"{HEAD}: onnx {version('onnx')}, onnxruntime {version('onnxruntime')}"]
     rows: dict[tuple[str, str], dict[int, str]] = {}
     for schema in _schemas():
         rows.setdefault((schema.domain, schema.name), {})[schema.since_version] = _row(schema)
     for (domain, name), versions in sorted(rows.items()):
         last = None
-        for version, row in sorted(versions.items()):
+        for since, row in sorted(versions.items()):
             if row != last:
-                lines.append(f"{f'{domain}::{name}' if domain else name} {version} {row}")
+                lines.append(f"{f'{domain}::{name}' if domain else name} {since} {row}")
             last = row
     return "\n".join(lines) + "\n"
 

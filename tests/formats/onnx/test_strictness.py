@@ -233,6 +233,21 @@ def test_names_of_outer_values_are_not_made_again(outer: str, tmp_path: Path) ->
     refused(message, tmp_path, "name of a value outside")
 
 
+def test_results_that_are_left_out_have_no_name(tmp_path: Path) -> None:
+    """Neither outside of a branch nor inside."""
+    pool = node("TopK", "x n", "- places")
+    branch = graph([node("TopK", "x n", "- p")], outputs=_ends("p"))
+    choice = node("If", "c", then_branch=branch, else_branch=branch)
+    message = simple(pool, choice, n=number(2), c=np.bool_(True))
+    refused(message, tmp_path, "output 0 is left out")
+    lstm = node("LSTM", "s w r", "- - last", hidden_size=2)
+    branch = graph([node("LSTM", "s w r", "- - b", hidden_size=2)], outputs=_ends("b"))
+    choice = node("If", "c", then_branch=branch, else_branch=branch)
+    tensors = {name: TENSORS[name] for name in "swr"}
+    message = simple(lstm, choice, c=np.bool_(True), **tensors)
+    assert results(message, tmp_path)["y"].shape == (1, 1, 2)
+
+
 def test_names_inside_are_those_of_later_values(tmp_path: Path) -> None:
     branch = graph([node("Abs", "x", "y")], outputs=_ends("y"))
     choice = node("If", "c", "t", then_branch=branch, else_branch=branch)

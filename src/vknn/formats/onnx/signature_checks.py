@@ -25,12 +25,15 @@ from vknn.formats.onnx.records import (
     TensorProtoRecord,
     TypeRecord,
 )
-from vknn.formats.onnx.signatures import LIST, OPTIONAL, OperatorSignature, Port, signature
+from vknn.formats.onnx.signatures import LIST, OPTIONAL, OperatorSignature, SignaturePort, signature
 from vknn.graph import DType
 
 #: The name of an element type, LIST or OPTIONAL; None: unknown.
 _Type = str | None
 _Types = MutableMapping[str, _Type]
+_NAMES = {dtype: dtype.value for dtype in DType}
+#: In place of the type of an input that is not there.
+_LEFT_OUT = ""
 #: Files mix these: some versions list fewer of them than engines compute.
 _FLOATS = frozenset(("float16", "float32", "float64", "bfloat16"))
 #: Calls of functions inside one another that types are followed through.
@@ -69,24 +72,27 @@ class _Checks:
     def __init__(self, record: OnnxModelRecord, file: str | None) -> None:
         self._functions, self._file = record.functions, file
         self._called: dict[tuple[Key, object], tuple[_Type, ...]] = {}
+        self._seen: dict[object, Sequence[_Type]] = {}
 
     def graph(
         self, graph: GraphRecord, outer: _Types, place: _Place, given: Sequence[_Type]
     ) -> list[_Type]:
         """Types of a graph's outputs; ``given``: those of what is given to its inputs."""
-        types: _Types = ChainMap({}, outer)
+        types: _Types = ChainMap({}, outer) if outer else {}  # which is quicker
         own = {value.name for value in graph.outputs}
         makers = {name for node in graph.nodes for name in node.outputs if name}
         for name, tensor in graph.initializers.items():
-            types[name] = tensor.dtype.value
+            types[name] = _NAMES[tensor.dtype]
         for number, value in enumerate(graph.inputs):
             declared, actual = _declared(value.type), given[number : number + 1]
-            if actual and actual[0] is not None:
+            if actual:
                 self._agree(value.name, declared, actual[0], place, None)
-            types[value.name] = declared or (actual[0] if actual else None)
+            types[value.name] = declared or (actual[0] if actual else None) or None
         for node in graph.nodes:
             made = self._node(node, types, place)
             for name, found in zip_longest(node.outputs, made[: len(node.outputs)]):
+                if not name:
+                    continue
                 if name in outer:
                     what = f"makes {name!r}, which is the name of a value outside of this graph"
                     self._fail(node, place, what)
@@ -103,19 +109,27 @@ class _Checks:
 
     def _node(self, node: NodeRecord, types: _Types, place: _Place) -> Sequence[_Type]:
         """Types of a node's outputs."""
-        given = [types.get(name) if name else None for name in node.inputs]
+        given = [types.get(name) if name else _LEFT_OUT for name in node.inputs]
         if node.key in self._functions:
             return self._call(node, given, types, place)
-        found = _signature(node, place.imports)
-        if found is None:
-            for graph in node.graphs():
-                self.graph(graph, types, place, ())
-            return ()
-        self._attributes(node, found, place)
-        made = self._typed(node, found, given, place)
-        inner = self._subgraphs(node, given, types, place)
+        # Nodes that differ in names alone are checked once.
+        kinds = tuple([_kind(record) for record in node.attributes.values()])
+        alike = (
+            node.key, place.imports.get(node.key[0]), tuple(given), len(node.outputs),
+            tuple(node.attributes), kinds,
+        )  # fmt: skip
+        inner: list[_Type] = []
+        made = self._seen.get(alike)
+        if made is None or "" in kinds or "" in node.outputs:
+            found = _signature(node, place.imports)
+            if found is not None:
+                self._attributes(node, found, place)
+            made = self._typed(node, found, given, place) if found is not None else ()
+            inner = self._subgraphs(node, given, types, place)
+            if "" not in kinds:
+                self._seen[alike] = made
         known = _stated(node, place) or inner
-        return [a or b for a, b in zip(made, [*known, *made[len(known) :]], strict=False)]
+        return [a or b for a, b in zip_longest(made, known)] if known else made
 
     # --- attributes -------------------------------------------------------------------------------
 
@@ -158,7 +172,7 @@ class _Checks:
         self._counts(node, found, place)
         bound: dict[str, tuple[str, int]] = {}
         for number, (port, type_) in enumerate(zip(_ports(found.inputs), given, strict=False)):
-            if type_ is None:
+            if not type_:
                 continue
             alike = type_ in _FLOATS and port.variable and port.types & _FLOATS
             if type_ not in port.types and not alike:
@@ -180,7 +194,7 @@ class _Checks:
     def _agree(
         self, name: str, declared: _Type, found: _Type, place: _Place, node: NodeRecord | None
     ) -> None:
-        if declared is not None and found is not None and declared != found:
+        if declared and found and declared != found:
             where = place.path + (node.label if node is not None else "") or None
             raise ModelFormatError(
                 f"the file says that {name!r} is {_named(declared)}, what makes it gives "
@@ -216,12 +230,12 @@ class _Checks:
                 if scanned is not None and isinstance(scanned.value, int):
                     states = taken[: len(taken) - scanned.value]
                 for number, (one, two) in enumerate(zip(states, made[behind:], strict=False)):
-                    if one is not None and two is not None and one != two:
+                    if one and two and one != two:
                         what = f"value {number} that goes from round to round is {_named(one)}"
                         self._fail(node, place, f"{what} first, then {_named(two)}")
             if operator == "If" and ends:
                 for number, (one, two) in enumerate(zip(ends, made, strict=False)):
-                    if one is not None and two is not None and one != two:
+                    if one and two and one != two:
                         what = f"output {number} is {_named(one)} in one branch, in the other"
                         self._fail(node, place, f"{what} {_named(two)}")
             if operator in ("If", "Loop", "Scan"):
@@ -272,7 +286,7 @@ def _signature(node: NodeRecord, imports: Mapping[str, int]) -> OperatorSignatur
     return signature(full, imports.get(domain, 1))
 
 
-def _ports(ports: Sequence[Port]) -> Iterator[Port]:
+def _ports(ports: Sequence[SignaturePort]) -> Iterator[SignaturePort]:
     """The ports, the last one again and again where it stands for many."""
     yield from ports
     while ports and ports[-1].many:
@@ -283,12 +297,17 @@ def _resolved(record: AttributeRecord, place: _Place) -> AttributeRecord | None:
     return place.attributes.get(record.reference) if record.reference else record
 
 
+def _kind(record: AttributeRecord) -> str:
+    """The kind of an attribute; "" where more than that counts."""
+    return "" if record.reference or record.kind in ("graph", "graphs") else record.kind
+
+
 def _declared(type_: TypeRecord) -> _Type:
     if type_.optional:
         return OPTIONAL
     if type_.kind == "sequence":
         return LIST
-    return None if type_.dtype is None else type_.dtype.value
+    return None if type_.dtype is None else _NAMES[type_.dtype]
 
 
 def _stated(node: NodeRecord, place: _Place) -> list[_Type]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from vknn.graph import DType
 
 __all__ = [
-    "CLASSES", "KINDS", "LIST", "OPTIONAL", "OperatorSignature", "Port", "short",
+    "CLASSES", "KINDS", "LIST", "OPTIONAL", "OperatorSignature", "SignaturePort", "short",
     "signature",
 ]  # fmt: skip
 
@@ -45,7 +45,7 @@ _OTHERS = {"bfloat16": "bf16", "string": "str"}
 
 
 @dataclass(frozen=True)
-class Port:
+class SignaturePort:
     """An input or output. ``variable``: its type variable or "".
 
     ``types``: those that it allows, values of DType, LIST and OPTIONAL. ``optional``: it may be
@@ -64,8 +64,8 @@ class OperatorSignature:
     """One version of an operator. ``attributes``: kinds by name; ``required``: names."""
 
     version: int
-    inputs: tuple[Port, ...]
-    outputs: tuple[Port, ...]
+    inputs: tuple[SignaturePort, ...]
+    outputs: tuple[SignaturePort, ...]
     attributes: Mapping[str, str]
     required: frozenset[str]
 
@@ -111,12 +111,12 @@ def _parsed(version: int, row: str) -> OperatorSignature:
     )  # fmt: skip
 
 
-def _port(word: str, variables: Mapping[str, str]) -> Port:
+def _port(word: str, variables: Mapping[str, str]) -> SignaturePort:
     name = word.rstrip("?.*")
     types = _members(variables.get(name, name))
     many = word.endswith(("...", "*"))
     same = many and not word.endswith("*")
-    return Port(name if name in variables else "", types, word.endswith("?"), many, same)
+    return SignaturePort(name if name in variables else "", types, word.endswith("?"), many, same)
 
 
 @functools.cache
