@@ -55,6 +55,12 @@ ATTRIBUTES = [
     (node("MaxPool", "i", kernel_shape=[2, 2], pads=[-1, 0, 0, 0]), "negative pads"),
     (node("AveragePool", "i", kernel_shape=[2, 2], pads=[0, 2, 0, 0]), "below its window"),
     (node("ConvTranspose", "i k", output_padding=[1, 0]), "output_padding"),
+    (node("Conv", "i k", auto_pad="SAME_UPPER", pads=[0, 0, 1, 1]), "of which ONNX allows one"),
+    (node("Transpose", "x", perm=[-1, 0]), "perm"),
+    (node("OneHot", "two huge pair"), "depth"),
+    (node("LpPool", "i", kernel_shape=[1 << 40, 1]), "impossible kernel"),
+    (node("MaxRoiPool", "i regions", pooled_shape=[1, 1], spatial_scale=-1.0), "spatial_scale"),
+    (node("NegativeLogLikelihoodLoss", "x two c"), "for 3 classes"),
 ]  # fmt: skip
 SHAPES = [
     (node("Reshape", "x square"), "shape must have one axis"),
@@ -93,7 +99,8 @@ TENSORS = {
     "k2": np.ones((3, 2), np.float32), "c": np.ones(1, np.float32), "n": np.int64(3),
     "s": np.ones((2, 1, 3), np.float32), "w": np.ones((1, 8, 3), np.float32),
     "r": np.ones((1, 8, 2), np.float32), "boxes": np.ones((1, 2, 4), np.float32),
-    "scores": np.ones((1, 1, 2), np.float32),
+    "scores": np.ones((1, 1, 2), np.float32), "huge": np.int64((1 << 31) - 1),
+    "regions": np.zeros((1, 5), np.float32),
 }  # fmt: skip
 
 
@@ -290,6 +297,28 @@ def test_conditions_beyond_an_axis(constant: bool, tmp_path: Path) -> None:
 def test_an_empty_auto_pad_is_none(tmp_path: Path) -> None:
     made = node("MaxPool", "i", kernel_shape=[2, 2], auto_pad="")
     assert results(simple(made, **TENSORS), tmp_path)["y"].shape == (1, 1, 2, 2)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        node("Resize", "e - s", mode="nearest"),
+        node("Resize", "i - z0", mode="nearest"),
+    ],
+)  # fmt: skip
+def test_images_without_elements(made: Any, tmp_path: Path) -> None:
+    tensors = {
+        "e": np.zeros((0, 1, 2, 2), np.float32), "s": np.float32([1, 1, 2, 2]),
+        "z0": np.float32([0.5, 1, 1, 1]), "i": TENSORS["i"],
+    }  # fmt: skip
+    assert results(simple(made, **tensors), tmp_path)["y"].shape[0] == 0
+
+
+def test_items_of_nothing(tmp_path: Path) -> None:
+    made = node("TfIdfVectorizer", "e", min_gram_length=1, max_gram_length=1, max_skip_count=0,
+                mode="TF", ngram_counts=[0], ngram_indexes=[0, 1], pool_int64s=[3, 5])  # fmt: skip
+    found = results(simple(made, e=np.zeros(0, np.int64)), tmp_path)["y"]
+    assert found.tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("operator", ["LSTM", "GRU", "RNN"])
