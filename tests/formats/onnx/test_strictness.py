@@ -294,6 +294,26 @@ def test_conditions_beyond_an_axis(constant: bool, tmp_path: Path) -> None:
     assert np.array_equal(found, X[:, 1:])
 
 
+@pytest.mark.parametrize("operator", ["LayerNormalization", "SimplifiedLayerNormalization"])
+def test_normalizations_of_onnxruntime(operator: str, tmp_path: Path) -> None:
+    """It saves them as operators of old opsets; results have the type of the scale."""
+    x = X.astype(np.float16)
+    made, inputs = node(operator, "x w", axis=-1), [value("x", (2, 3), DType.FLOAT16)]
+    body = graph([made], inputs, _ends("y"), {"w": np.ones(3, np.float32)})
+    found = results(model(body, opset=12), tmp_path, x=x)["y"]
+    centre = x.mean(1, keepdims=True) if operator[0] == "L" else 0
+    spread = np.square(x - centre, dtype=np.float32).mean(1, keepdims=True)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, (x - centre) / np.sqrt(spread + 1e-5), atol=2e-3)
+
+
+def test_nothing_is_quantized_by_one(tmp_path: Path) -> None:
+    body = graph([node("DynamicQuantizeLinear", "e", "y s z")], [value("x")], _ends("y", "s", "z"),
+                 {"e": np.zeros((0, 3), np.float32)})  # fmt: skip
+    found = results(model(body), tmp_path)
+    assert found["y"].shape == (0, 3) and (found["s"], found["z"]) == (1, 0)
+
+
 def test_an_empty_auto_pad_is_none(tmp_path: Path) -> None:
     made = node("MaxPool", "i", kernel_shape=[2, 2], auto_pad="")
     assert results(simple(made, **TENSORS), tmp_path)["y"].shape == (1, 1, 2, 2)

@@ -132,4 +132,5 @@ def simplified_layer_normalization(c: Context) -> Value:
     """x / sqrt(mean(x^2) + epsilon) * scale over the axes from ``axis`` on"""
     axis = c.axis(c.int("axis", -1), c.rank)
     scale_value = c.cast(c.value(1), c.x.type.dtype)
-    return rms_normalized(c, c.x, axis, c.float("epsilon", 1e-5), scale_value)
+    found = rms_normalized(c, c.x, axis, c.float("epsilon", 1e-5), scale_value)
+    return c.cast(found, c.value(1).type.dtype)
