@@ -36,8 +36,8 @@ _NAMES = {dtype: dtype.value for dtype in DType}
 _LEFT_OUT = ""
 #: Files mix these: some versions list fewer of them than engines compute.
 _FLOATS = frozenset(("float16", "float32", "float64", "bfloat16"))
-#: Calls of functions inside one another that types are followed through.
-_MAX_DEPTH = 40
+#: Calls of functions and subgraphs inside one another that are looked into.
+_MAX_DEPTH = 60
 #: Attributes of Constant that are no tensors, with the type that they make.
 _CONSTANTS = {
     "value_float": DType.FLOAT32, "value_floats": DType.FLOAT32, "value_int": DType.INT64,
@@ -58,7 +58,10 @@ def check_signatures(record: OnnxModelRecord, file: str | None = None) -> None:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where nodes stand. ``attributes``: those of the call of a function, ``depth``: of calls."""
+    """Where nodes stand. ``attributes``: those of the call of a function.
+
+    ``depth``: the number of calls and subgraphs around.
+    """
 
     path: str
     imports: Mapping[str, int]
@@ -212,10 +215,13 @@ class _Checks:
         ends: list[_Type] = []
         domain, operator, _ = node.key
         for name, attribute in node.attributes.items():
-            if not isinstance(attribute.value, GraphRecord):
+            if not isinstance(attribute.value, GraphRecord) or place.depth >= _MAX_DEPTH:
                 continue
             inner = _Place(
-                f"{place.path}{node.label}/{name}/", place.imports, place.attributes, place.depth
+                f"{place.path}{node.label}/{name}/",
+                place.imports,
+                place.attributes,
+                place.depth + 1,
             )
             taken: Sequence[_Type] = ()
             if (domain, operator) == ("", "Scan"):  # its first version has lengths in front
