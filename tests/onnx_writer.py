@@ -95,8 +95,9 @@ def graph(
     outputs: Sequence[Any] = (),
     tensors: Mapping[str, Any] | None = None,
 ) -> Any:
-    """A graph; ``tensors``: its initializers."""
+    """A graph; ``tensors``: its initializers. Outputs of any shape state no type either."""
     made = [tensor(name, array) for name, array in (tensors or {}).items()]
+    outputs = [pb.ValueInfo(name=v.name) if v.type == value("", None).type else v for v in outputs]
     return pb.Graph(name="net", node=nodes, input=inputs, output=outputs, initializer=made)
 
 

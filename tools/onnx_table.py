@@ -42,7 +42,11 @@ for them; they may differ from run to run. An initializer that is an input, too,
   each set of types of what goes from round to round, and kept for later runs. What a round slices
   by its number (Slice, not Gather) is planned anew in each. A loop that nothing but its condition
   ends may make 100,000 rounds.
-- An operator means what the newest of its versions says that is not above the imported opset.
+- An operator means what the newest of its versions says that is not above the imported opset. When
+  the file is opened its nodes are held against that: attributes that a version lacks or has of
+  another kind, inputs too many, too few or of types that it does not take (any float is taken where
+  one is), and element types that the file states otherwise are errors, in branches, too. Shapes
+  that the file states of anything but its inputs are hints.
 - Shape arithmetic is computed when the graph is built. Where a shape, an axis or a condition
   depends on data, the graph ends there, and goes on when they are known.
 - int64, float64, unsigned integers of 16 bits and more and what NumPy lacks are computed on the

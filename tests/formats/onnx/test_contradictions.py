@@ -83,7 +83,7 @@ def _branch(operator: str, *outputs: str, **more: Any) -> Any:
     ("attributes", "condition"),
     [
         ({"then_branch": _branch("Relu", "a")}, TRUE),
-        ({"then_branch": _branch("Relu", "a"), "else_branch": _branch("Abs", "b", "c")}, TRUE),
+        ({"then_branch": _branch("Relu", "a"), "else_branch": _branch("Abs", "b", "d")}, TRUE),
         ({"then_branch": _branch("Relu", "a"), "else_branch": _branch("Abs", "b")}, np.int64(1)),
         (
             {

@@ -181,10 +181,9 @@ def test_nested_loops_and_captures(tmp_path: Path, device: Any) -> None:
 
 
 def test_a_branch_inside_of_a_loop(tmp_path: Path, device: Any) -> None:
-    half = graph([node("Div", "v two", "h")], outputs=[value("h", ())])
-    more = graph(
-        [node("Mul", "v three", "h3"), node("Add", "h3 one", "h")], outputs=[value("h", ())]
-    )
+    ends = [value("h", (), DType.INT64)]
+    half = graph([node("Div", "v two", "h")], outputs=ends)
+    more = graph([node("Mul", "v three", "h3"), node("Add", "h3 one", "h")], outputs=ends)
     body = graph(
         [node("Mod", "v two", "odd"), node("Equal", "odd zero", "even"),
          node("If", "even", "v2", then_branch=half, else_branch=more),

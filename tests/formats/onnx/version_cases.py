@@ -191,7 +191,7 @@ def _shapes() -> None:
          value=0.5)  # fmt: skip
     case("Reshape", 1, [X], X.reshape(7, 5), shape=[-1, 5], consumed_inputs=[0])
     case("Split", 1, [X], X[:, :3], X[:, 3:], axis=1, split=[3, 4])
-    case("Split", 1, [X, np.array([2, 3], np.int64)], X[:2], X[2:], axis=0, fixed=(1,))
+    case("Split", 1, [X, F([2, 3])], X[:2], X[2:], axis=0, fixed=(1,))
     case("Squeeze", 1, [X[None, :, None]], X, axes=[0, 2])
     case("Unsqueeze", 1, [X], X[None, :, None], axes=[0, 2])
     case("Tile", 1, [X, F([2]), F([1])], np.tile(X, (1, 2)), fixed=(1, 2))

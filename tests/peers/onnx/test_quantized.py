@@ -338,6 +338,33 @@ def test_experts(bits: int, block: int, rows: int, form: int, tmp_path: Path, ba
     np.testing.assert_allclose(found, normal, rtol=1e-3, atol=1e-3 * np.abs(normal).max())
 
 
+@pytest.mark.parametrize(("bits", "block"), [(4, 0), (2, 0), (4, 16), (8, 16), (2, 8)])
+def test_zero_points_of_experts(bits: int, block: int, tmp_path: Path, backend: str) -> None:
+    """One for each row, packed along the rows, or for each block, packed along the blocks."""
+    rng = np.random.default_rng(16)
+    experts, size, inner = 3, 32, 16
+
+    def layer(outputs: int, inputs: int) -> list[np.ndarray]:
+        codes = rng.integers(0, 1 << bits, (experts, outputs, inputs))
+        blocks = inputs // block if block else 1
+        scale = (rng.random((experts, outputs, blocks)) * 0.1).astype(F)
+        zeros = rng.integers(0, 1 << bits, scale.shape)
+        spread = [np.repeat(v, inputs // blocks, 2) for v in (zeros, scale)]
+        real = ((codes - spread[0]) * spread[1]).astype(F)
+        parts = [scale, zeros] if block else [scale[..., 0], zeros[..., 0]]
+        return [packed(codes, bits), parts[0], packed(parts[1], bits), real]
+
+    (q1, s1, z1, w1), (q2, s2, z2, w2) = layer(inner, size), layer(size, inner)
+    x, router = (rng.standard_normal((4, n)).astype(F) for n in (size, experts))
+    more = {"k": experts, "activation_type": "relu"}
+    floats = [x, router, w1, None, w2]
+    (wanted,) = run(tmp_path, backend, "MoE", floats, fed=(0, 1), **more)
+    given = [x, router, q1, s1, None, q2, s2, None, None, None, None, z1, z2]
+    more |= {"expert_weight_bits": bits} | ({"block_size": block} if block else {})
+    (found,) = run(tmp_path, backend, "QMoE", given, fed=(0, 1), **more)
+    np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-3 * np.abs(wanted).max())
+
+
 @pytest.mark.parametrize("segments", [False, True])
 def test_embeddings(segments: bool, tmp_path: Path, backend: str) -> None:
     rng = np.random.default_rng(15)

@@ -20,6 +20,9 @@ _KINDS = {
     14: ("types", "type_protos", True),
 }  # fmt: skip
 
+#: The fields that hold their values.
+_VALUES = frozenset(kind[1] for kind in _KINDS.values())
+
 
 def read_attribute(
     message: Any, external: ExternalData, graph: Callable[[Any], GraphRecord]
@@ -43,17 +46,11 @@ def read_attribute(
 
 
 def _kind(message: Any) -> tuple[str, str, bool]:
-    """The kind that the attribute states, or where it states none that of its only field."""
-    if message.type:
-        found = _KINDS.get(message.type)
-        if found is None:
-            raise BadTensor(f"it is of the unknown kind {message.type}")
-        return found
-    filled = [
-        kind
-        for kind in _KINDS.values()
-        if (len(getattr(message, kind[1])) if kind[2] else message.HasField(kind[1]))
-    ]
-    if len(filled) != 1:
-        raise BadTensor("it states neither its kind nor one value")
-    return filled[0]
+    """The kind that the attribute states. Raises BadTensor where it has values of others, too."""
+    found = _KINDS.get(message.type)
+    if found is None:
+        raise BadTensor(f"it is of the unknown kind {message.type}")
+    for descriptor, _ in message.ListFields():
+        if descriptor.name in _VALUES and descriptor.name != found[1]:
+            raise BadTensor(f"it is of the kind {found[0]}, and has a value {descriptor.name!r}")
+    return found

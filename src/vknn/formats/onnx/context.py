@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vknn.formats.layer_context import LayerContext, NeedsData
+from vknn.formats.layer_context import MAX_RANK, LayerContext, NeedsData
 from vknn.formats.onnx.node_attributes import NodeAttributeReader
 from vknn.formats.onnx.records import GraphRecord, NodeRecord
 from vknn.formats.onnx.steps import Item, NameScope, Steps, TensorList, body_steps
@@ -74,6 +74,15 @@ class Context(NodeAttributeReader, LayerContext):
 
     def ints(self, number: int, what: str) -> list[int]:
         """The data of an integer input, flattened; errors call it ``what``. See :meth:`data`."""
+        return self._ints(number, what, range(MAX_RANK + 1))
+
+    def vector(self, number: int, what: str, scalar: bool = False) -> list[int]:
+        """The data of an integer input of one axis, with ``scalar`` also of none."""
+        return self._ints(number, what, (0, 1) if scalar else (1,))
+
+    def _ints(self, number: int, what: str, ranks: Sequence[int]) -> list[int]:
+        type_ = self.value(number).type
+        self.require(type_.rank in ranks, f"{what} must have one axis, it is {type_}")
         array = self.data(number)
         self.require(array.dtype.kind in "iu", f"{what} must be integers, not {array.dtype}")
         return [int(v) for v in array.reshape(-1)]

@@ -37,9 +37,15 @@ from vknn.formats.onnx.held import (
     ports,
     types_of,
 )
-from vknn.formats.onnx.items import check_tensors, is_small, renewed_item, several, tensors_of
+from vknn.formats.onnx.items import (
+    check_results,
+    check_tensors,
+    is_small,
+    renewed_item,
+    several,
+    tensors_of,
+)
 from vknn.formats.onnx.random_draws import SEEDED, UNSEEDED
-from vknn.formats.onnx.records import OnnxModelRecord
 from vknn.formats.onnx.registry import OperatorVersion
 from vknn.formats.onnx.small_floats import narrowed, widened
 from vknn.formats.onnx.steps import (
@@ -49,6 +55,7 @@ from vknn.formats.onnx.steps import (
     NameScope,
     NodeStep,
     RunNeeded,
+    Source,
     Step,
     Steps,
 )
@@ -60,27 +67,6 @@ if TYPE_CHECKING:
 
 #: Letters of a call's name in those of the nodes inside it, which may be deep.
 _LONGEST_LABEL = 80
-
-
-@dataclass(frozen=True)
-class Source:
-    """Model and scope that are converted. ``main``: the scope of the graph that is built.
-
-    ``ends``: its results, names in ``main`` by the names of the outputs. ``kinds``: whether a
-    further output says which of them are no tensors (``loop_runs.kinds_of``). ``root``: the scope
-    of the model's graph, which random draws are counted in.
-    """
-
-    model: OnnxModelRecord
-    main: NameScope
-    ends: Mapping[str, str]
-    root: NameScope
-    file: str | None = None
-    kinds: bool = False
-
-    def place(self, step: NodeStep) -> str:
-        """Name and operator of a node, for error messages."""
-        return f"node {step.scope.path + step.node.label!r} ({step.node.type})"
 
 
 class ShapeNeeded(Exception):
@@ -115,10 +101,10 @@ class Conversion:
                 self.known.update(following.given)
                 self.steps += reversed(following.steps)
         main = self.source.main
-        outputs: dict[str, Value] = {}
         results = {port: self.item(main, name) for port, name in self.source.ends.items()}
-        for port, result in results.items():
-            outputs |= ports(port, result)
+        if main is self.source.root:
+            check_results(self.source.model.graph, results, self.source.file)
+        outputs = dict(pair for end in results.items() for pair in ports(*end).items())
         kinds = kinds_of(results.values()) if self.source.kinds else None
         if kinds is not None:
             outputs[KINDS] = self.builder.constant(kinds, KINDS)

@@ -57,5 +57,8 @@ def _bytes_of(name: str, array: np.ndarray) -> np.ndarray:
     for place, item in np.ndenumerate(array):
         if not isinstance(item, bytes | str):
             raise InputError(f"input {name!r} takes str, not {type(item).__name__}")
-        result[place] = item.encode() if isinstance(item, str) else bytes(item)
+        try:
+            result[place] = item.encode() if isinstance(item, str) else bytes(item)
+        except UnicodeEncodeError:
+            raise InputError(f"input {name!r} has a str that is no UTF-8: {item!r}") from None
     return result

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from vknn.errors import ModelFormatError
 from vknn.formats.onnx.context import Context
+from vknn.formats.onnx.records import GraphRecord
 from vknn.formats.onnx.steps import Item, TensorList
 from vknn.graph import TensorType, Value
 
@@ -44,3 +46,19 @@ def check_tensors(context: Context, items: Sequence[Item]) -> None:
     """A check that no input of a node is a sequence; else raises ModelFormatError."""
     for number, item in enumerate(items):
         context.require(not isinstance(item, TensorList), f"takes no sequence as input {number}")
+
+
+def check_results(graph: GraphRecord, results: Mapping[str, Item], file: str | None) -> None:
+    """Check: ModelFormatError where a node makes an output of another type than the file says."""
+    for value in graph.outputs:
+        made, declared = results.get(value.name), value.type
+        if not isinstance(made, Value) or declared.kind != "tensor":
+            continue
+        if made.type.dtype is declared.dtype or declared.dtype is None:
+            continue
+        if any(value.name in node.outputs for node in graph.nodes):
+            raise ModelFormatError(
+                f"the file says that the output {value.name!r} is {declared.dtype.value}, what "
+                f"makes it gives {made.type.dtype.value}; export the model again",
+                file=file,
+            )

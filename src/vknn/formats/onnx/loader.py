@@ -16,6 +16,7 @@ from vknn.formats.onnx.model import OnnxModel
 from vknn.formats.onnx.reader import parse_model
 from vknn.formats.onnx.records import FunctionRecord, Key, NodeRecord, OnnxModelRecord
 from vknn.formats.onnx.scope_limits import out_of_scope
+from vknn.formats.onnx.signature_checks import check_signatures
 
 #: What may be large in a model: the bytes of tensors.
 _WEIGHTS = {"Tensor.raw_data", "Tensor.string_data", "Attribute.s", "Attribute.strings"}
@@ -55,6 +56,7 @@ def load(path: Path, weights: Path | None = None) -> OnnxModel:
         raise ModelFormatError(f"cannot be read: {error.strerror}", file=file) from error
     record = parse_model(data, file)
     check_operators(record, file)
+    check_signatures(record, file)
     return OnnxModel(record, file)
 
 

@@ -9,14 +9,14 @@ import numpy as np
 
 from vknn.errors import InputError
 from vknn.formats.model import Model, TensorSpec
-from vknn.formats.onnx.conversion import Conversion, Source
+from vknn.formats.onnx.conversion import Conversion
 from vknn.formats.onnx.functions import all_nodes
 from vknn.formats.onnx.held import element
 from vknn.formats.onnx.input_arrays import checked_array, strings_of
 from vknn.formats.onnx.random_draws import COUNTER_TYPE, draws, first_counts
 from vknn.formats.onnx.reader import DEFAULTS_IR
 from vknn.formats.onnx.records import OnnxModelRecord, ValueRecord
-from vknn.formats.onnx.steps import Item, Key, NameScope, TensorList, first_steps
+from vknn.formats.onnx.steps import Item, Key, NameScope, Source, TensorList, first_steps
 from vknn.graph import DType, Graph, GraphBuilder, TensorType
 
 
@@ -62,8 +62,10 @@ class OnnxModel(Model):
             return feeds
         found = dict(feeds)
         for name in special:
-            if name not in found:
+            if name not in found and self._values[name].type.optional:
                 continue
+            if name not in found:
+                raise InputError(f"missing input {name!r}, a sequence; an empty one is []")
             given = found.pop(name)
             if given is None and self._values[name].type.optional:
                 continue

@@ -12,6 +12,7 @@ from google.protobuf.message import DecodeError
 from vknn.errors import ModelFormatError
 from vknn.formats.onnx import onnx_pb2 as pb
 from vknn.formats.onnx.attributes import read_attribute
+from vknn.formats.onnx.element_types import ELEMENT_TYPES
 from vknn.formats.onnx.external import ExternalData
 from vknn.formats.onnx.functions import check_functions
 from vknn.formats.onnx.input_types import check_inputs
@@ -28,6 +29,7 @@ from vknn.formats.onnx.records import (
 from vknn.formats.onnx.registry import MICROSOFT
 from vknn.formats.onnx.tensors import BadTensor, entries_of, read_sparse, read_tensor
 from vknn.formats.onnx.value_types import read_type
+from vknn.graph import DType
 
 #: The newest formats and operators that vknn knows.
 OLDEST_IR, NEWEST_IR = 3, 14
@@ -79,6 +81,8 @@ class ModelReader:
             self.fail("it imports no version of any operators; export the model again")
         self.functions = self._functions(message.functions)
         graph = self.graph(message.graph, "", frozenset())
+        if not graph.outputs:
+            self.fail("the graph has no outputs, so that there is nothing to run; export it again")
         check_inputs(graph, self.fail)
         check_functions(graph, self.functions, self.file)
         self.external.check_end()
@@ -133,7 +137,8 @@ class ModelReader:
             ordered, captured = ordered_graph(nodes, known, outer, [v.name for v in outputs])
         except OrderProblem as problem:
             self.fail(f"{what}: {problem}", problem.node)
-        return GraphRecord(message.name, ordered, inputs, outputs, initializers, captured)
+        declared = self._declared(message.value_info, what)
+        return GraphRecord(message.name, ordered, inputs, outputs, initializers, captured, declared)
 
     def _check_unique(self, names: Iterable[str], message: str) -> None:
         seen: set[str] = set()
@@ -151,6 +156,19 @@ class ModelReader:
                 self.fail(f"{what} {message.name!r}: {problem}")
             found.append(ValueRecord(message.name, type_))
         return tuple(found)
+
+    def _declared(self, messages: Sequence[Any], what: str) -> dict[str, DType]:
+        """Element types that the file states of tensors; shapes are hints, which count nothing."""
+        found: dict[str, DType] = {}
+        for message in messages:
+            if not message.type.HasField("tensor_type"):
+                continue
+            number = message.type.tensor_type.elem_type
+            element = ELEMENT_TYPES.get(number)
+            if element is None:
+                self.fail(f"{what}: {message.name!r}: the element type number {number} is unknown")
+            found[message.name] = element.dtype
+        return found
 
     def _initializers(self, message: Any, what: str) -> dict[str, TensorProtoRecord]:
         found: dict[str, TensorProtoRecord] = {}

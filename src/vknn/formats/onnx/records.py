@@ -112,7 +112,8 @@ class NodeRecord:
 class GraphRecord:
     """A graph, with its nodes in an order in which each comes after what it reads.
 
-    ``captured``: names of outer values that it reads.
+    ``captured``: names of outer values that it reads. ``declared``: element types that the file
+    states of tensors between its nodes.
     """
 
     name: str
@@ -121,6 +122,7 @@ class GraphRecord:
     outputs: tuple[ValueRecord, ...]
     initializers: Mapping[str, TensorProtoRecord]
     captured: tuple[str, ...] = ()
+    declared: Mapping[str, DType] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from vknn.formats.layer_context import LayerContext
-from vknn.formats.onnx.records import AttributeRecord, GraphRecord, NodeRecord, TensorProtoRecord
+from vknn.formats.onnx.records import (
+    AttributeRecord,
+    GraphRecord,
+    NodeRecord,
+    OnnxModelRecord,
+    TensorProtoRecord,
+)
 from vknn.graph import DType, GraphBuilder, Origin, Value
 
 
@@ -117,6 +123,27 @@ class NodeStep(Step):
 
     def take(self, known: Known) -> Steps | None:
         return known.convert(self)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Model and scope that are converted. ``main``: the scope of the graph that is built.
+
+    ``ends``: its results, names in ``main`` by the names of the outputs. ``kinds``: whether a
+    further output says which of them are no tensors (``loop_runs.kinds_of``). ``root``: the scope
+    of the model's graph, which random draws are counted in.
+    """
+
+    model: OnnxModelRecord
+    main: NameScope
+    ends: Mapping[str, str]
+    root: NameScope
+    file: str | None = None
+    kinds: bool = False
+
+    def place(self, step: NodeStep) -> str:
+        """Name and operator of a node, for error messages."""
+        return f"node {step.scope.path + step.node.label!r} ({step.node.type})"
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,14 +28,13 @@ def read_type(message: Any, depth: int = 0) -> TypeRecord:
     if kind not in ("tensor_type", "sparse_tensor_type"):
         raise BadTensor(f"{kind.removesuffix('_type')}s are no values of neural networks")
     tensor = getattr(message, kind)
-    dtype = None
-    if tensor.elem_type:
-        element = ELEMENT_TYPES.get(tensor.elem_type)
-        if element is None:
-            raise BadTensor(f"the element type number {tensor.elem_type} is unknown to vknn")
-        dtype = element.dtype
+    element = ELEMENT_TYPES.get(tensor.elem_type)
+    if element is None and not tensor.elem_type:
+        raise BadTensor("it states no element type")
+    if element is None:
+        raise BadTensor(f"the element type number {tensor.elem_type} is unknown to vknn")
     shape = _shape(tensor.shape) if tensor.HasField("shape") else None
-    return TypeRecord("tensor", dtype, shape)
+    return TypeRecord("tensor", element.dtype, shape)
 
 
 def _shape(message: Any) -> tuple[int | str | None, ...]:

@@ -45,6 +45,7 @@ class TfIdfVectorizer(Op):
         return (TensorType((*x.shape[:-1], self.width), DType.FLOAT32),)
 
     def _check_pool(self) -> None:
+        require(bool(self.begins), "TfIdfVectorizer: it has no ngram_counts")
         ends = (*self.begins[1:], len(self.pool))
         grams = 0
         for items, (begin, end) in enumerate(zip(self.begins, ends, strict=True), 1):
@@ -66,8 +67,8 @@ class TfIdfVectorizer(Op):
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         known = self._grams()
-        rows = x.reshape(-1, x.shape[-1])
-        counts = np.zeros((len(rows) if x.ndim == 2 else 1, self.width), np.int64)
+        rows = x if x.ndim == 2 else x[None]
+        counts = np.zeros((len(rows), self.width), np.int64)
         for row, count in zip(rows, counts, strict=True):
             run_limits.check()
             self._count(row.tolist(), known, count)

@@ -59,7 +59,8 @@ class StringSplit(Op):
         parts = []
         for item in x.reshape(-1):
             run_limits.check()
-            parts.append(_text(item).split(self.delimiter or None, self.maxsplit))
+            text = _text(item) if self.delimiter else _text(item).rstrip()
+            parts.append(text.split(self.delimiter or None, self.maxsplit))
         counts = np.asarray([len(found) for found in parts], np.int64)
         made = np.empty((len(parts), int(counts.max(initial=0))), object)
         made[...] = b""

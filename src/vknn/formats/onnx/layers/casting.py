@@ -37,6 +37,7 @@ def cast_like(c: Context) -> Value:
 def cast_to(c: Context, x: Value, to: DType) -> Value:
     """``x`` in another element type, as the node's attributes say."""
     source = x.type.dtype
+    mode = c.text("round_mode", "up", ("up", "down", "nearest"))
     if source is to:
         return c.add(Identity(), x)
     if to is DType.STRING:
@@ -47,7 +48,6 @@ def cast_to(c: Context, x: Value, to: DType) -> Value:
         found = c.add(StringToNumber(read), x)
         return found if read is to else cast_to(c, found, to)
     if _is_small(to):
-        mode = c.text("round_mode", "up", ("up", "down", "nearest"))
         return c.add(LowPrecisionCast(to, c.flag("saturate", True), mode), x)
     if _is_small(source):
         found = c.add(LowPrecisionCast(DType.FLOAT32), x)

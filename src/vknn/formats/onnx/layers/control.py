@@ -46,7 +46,7 @@ def branch(c: Context) -> Steps:
     for name, graph in graphs.items():
         c.require(not graph.inputs, f"{name} has inputs")
     counts = [len(graph.outputs) for graph in graphs.values()]
-    good = counts[0] == counts[1] >= len(c.node.outputs)
+    good = counts[0] == counts[1] == len(c.node.outputs)
     c.require(good, f"has {len(c.node.outputs)} outputs, its branches {counts[0]} and {counts[1]}")
     name = "then_branch" if bool(c.number(0, "cond")) else "else_branch"
     graph = graphs[name]
@@ -60,7 +60,8 @@ def loop(c: Context) -> Steps:
     c.require(len(body.inputs) == carried + 2, f"has {carried} values, its body others")
     stacks = len(body.outputs) - 1 - carried
     c.require(stacks >= 0, f"its body gives {len(body.outputs)} values")
-    c.require(len(c.node.outputs) <= carried + stacks, f"has {len(c.node.outputs)} outputs")
+    outputs = len(c.node.outputs)
+    c.require(outputs == carried + stacks, f"has {outputs} outputs, its body gives others")
     limit, condition = c.optional(0), c.optional(1)
     rounds = None
     if limit is not None:
@@ -93,7 +94,8 @@ def scan(c: Context) -> Steps:
     c.require(len(body.inputs) == len(c.items), f"its body takes {len(body.inputs)} values")
     stacks = len(body.outputs) - carried
     c.require(stacks >= 0, f"its body gives {len(body.outputs)} values")
-    c.require(len(c.node.outputs) <= len(body.outputs), f"has {len(c.node.outputs)} outputs")
+    outputs = len(c.node.outputs)
+    c.require(outputs == len(body.outputs), f"has {outputs} outputs, its body gives others")
     axes = c.int_list("scan_input_axes", (0,) * count, count)
     turned = _directions(c, "scan_input_directions", count)
     sliced = tuple(
@@ -131,7 +133,8 @@ def _directions(c: Context, name: str, count: int) -> Sequence[int]:
 def sequence_map(c: Context) -> Steps:
     """The body's nodes, once for each element of a sequence"""
     body, count = c.graph("body"), len(c.tensors(0).values)
-    c.require(len(c.node.outputs) <= len(body.outputs), f"has {len(c.node.outputs)} outputs")
+    outputs = len(c.node.outputs)
+    c.require(outputs == len(body.outputs), f"has {outputs} outputs, its body gives others")
     c.require(len(body.inputs) == len(c.items), f"its body takes {len(body.inputs)} values")
     arguments: list[Argument] = []
     for name, item in zip(c.node.inputs, c.items, strict=True):
@@ -156,7 +159,8 @@ def scan_of_batches(c: Context) -> Steps:
     c.require(count >= 1 and carried >= 0, f"has {count} inputs to scan of {len(items)}")
     c.require(len(body.inputs) == len(items), f"its body takes {len(body.inputs)} values")
     c.require(len(body.outputs) >= carried, f"its body gives {len(body.outputs)} values")
-    c.require(len(c.node.outputs) <= len(body.outputs), f"has {len(c.node.outputs)} outputs")
+    outputs = len(c.node.outputs)
+    c.require(outputs == len(body.outputs), f"has {outputs} outputs, its body gives others")
     values = [c.value(number) for number in range(1, len(c.items))]
     batches = {v.type.dims[0] if v.type.rank else -1 for v in values}
     ranks = all(v.type.rank >= 2 for v in values[carried:])
@@ -181,9 +185,9 @@ def scan_of_batches(c: Context) -> Steps:
             Sliced(name, 0, backwards != 0)
             for name, backwards in zip(own[carried:], turned, strict=True)
         )
-        outputs = tuple(name and entry_name(name, entry) for name in c.node.outputs)
+        ends = tuple(name and entry_name(name, entry) for name in c.node.outputs)
         made = LoopNode(
-            replace(c.node, outputs=outputs), c.scope, c.origin, body,
+            replace(c.node, outputs=ends), c.scope, c.origin, body,
             (*map(Carried, range(carried)), *sliced), carried, rounds[entry], stacked=stacked,
         )  # fmt: skip
         for i in range(carried):

@@ -25,8 +25,15 @@ def conv(c: Context) -> Value:
     weights = c.value(1)
     c.require(weights.type.rank >= 3, f"has the weights {weights.type}")
     w = window(c, weights.type.dims[2:], most_axes=_MOST_AXES, negative=True)
+    _check_pads(c, w)
     x, w = cropped(c, c.x, w)
     return convolved(c, x, weights, c.optional(2), w)
+
+
+def _check_pads(c: Context, w: WindowAttributes) -> None:
+    """Check: pads are stated, or how they are found; Malformed for both."""
+    once = w.auto_pad == "NOTSET" or not c.has("pads")
+    c.require(once, f"has pads and auto_pad {w.auto_pad}, of which ONNX allows one")
 
 
 def convolved(
@@ -78,8 +85,16 @@ def _overlapped(c: Context, given: list[int] | None, bias: Value | None) -> Valu
     weights = c.value(1)
     c.require(weights.type.rank >= 3, f"has the weights {weights.type}")
     w = window(c, weights.type.dims[2:], negative=True)
+    _check_pads(c, w)
     axes = len(w.kernel)
     extra = list(c.int_list("output_padding", (0,) * axes, axes))
+    most = [max(pair) for pair in zip(w.strides, w.dilations, strict=True)]
+    good = all(0 <= e < far for e, far in zip(extra, most, strict=True))
+    c.require(
+        good,
+        f"has the output_padding {extra}, each must be below the larger of its stride "
+        f"and dilation {most}",
+    )
     pads = list(w.pads) if given is None else given
     c.require(len(pads) == 2 * axes, f"has the pads {pads}")
     wanted = c.int_list("output_shape", None)

@@ -41,7 +41,9 @@ def non_max_suppression(c: Context) -> Value:
     c.require(count <= _MOST, f"lists {count} boxes")
     if count == 0:
         return c.constant(np.zeros((0, 3), np.int64), "none")
-    if c.flag("center_point_box"):
+    centers = c.int("center_point_box", 0)
+    c.require(centers in (0, 1), f"has the center_point_box {centers}, which is 0 or 1")
+    if centers:
         boxes = corners(c, boxes)
     if c.optional(4) is None:  # then scores of -infinity count, too
         scores = c.add(Max(), scores, c.scalar(_LOWEST))

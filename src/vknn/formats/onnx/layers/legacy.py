@@ -131,5 +131,8 @@ def gru_unit(c: Context) -> Value:
 def simplified_layer_normalization(c: Context) -> Value:
     """x / sqrt(mean(x^2) + epsilon) * scale over the axes from ``axis`` on"""
     axis = c.axis(c.int("axis", -1), c.rank)
-    scale_value = c.cast(c.value(1), c.x.type.dtype)
-    return rms_normalized(c, c.x, axis, c.float("epsilon", 1e-5), scale_value)
+    kinds = {c.x.type.dtype, c.value(1).type.dtype}
+    wide = c.x.type.dtype if len(kinds) == 1 else DType.FLOAT32
+    x, scale = (c.cast(v, wide) for v in (c.x, c.value(1)))
+    found = rms_normalized(c, x, axis, c.float("epsilon", 1e-5), scale)
+    return c.cast(found, c.value(1).type.dtype)

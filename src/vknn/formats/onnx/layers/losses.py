@@ -34,6 +34,9 @@ def _loss(c: Context, x: Value) -> Value:
     fits = len(dims) >= 2 and target.type.dims == (dims[0], *dims[2:])
     c.require(fits, f"has the targets {target.type} for {x.type}")
     c.require(dims[1] > 0 or not target.type.size, f"has no classes: {x.type}")
+    by_class = c.optional(2)
+    suits = by_class is None or by_class.type.dims == (dims[1],)
+    c.require(suits, f"has the weights {by_class and by_class.type} for {dims[1]} classes")
     keep: Value | None = None
     if ignored is not None:
         skipped = c.add(Equal(), target, c.scalar(ignored, target.type.dtype))
@@ -46,9 +49,9 @@ def _loss(c: Context, x: Value) -> Value:
     picked = c.add(Gather(0, from_end=False), c.reshape(x, (x.type.size,)), flat)
     loss = c.add(ew.Neg(), c.reshape(picked, target.type.dims))
     weights = keep
-    if c.optional(2) is not None:
-        by_class = c.add(Gather(0, from_end=False), c.value(2), places)
-        weights = by_class if keep is None else c.add(ew.Mul(), by_class, keep)
+    if by_class is not None:
+        weights = c.add(Gather(0, from_end=False), by_class, places)
+        weights = weights if keep is None else c.add(ew.Mul(), weights, keep)
     if weights is not None:
         loss = c.add(ew.Mul(), loss, weights)
     if reduction == "none":

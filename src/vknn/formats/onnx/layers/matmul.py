@@ -40,6 +40,8 @@ def gemm(c: Context) -> Value:
     alpha, beta = c.float("alpha", 1.0), c.float("beta", 1.0)
     turned = c.flag("transA"), c.flag("transB")
     kind = a.type.dtype
+    good = bias is None or bias.type.rank <= 2
+    c.require(good, f"adds {bias and bias.type}, which does not broadcast to a matrix")
     if beta == 0.0:
         bias = None
     elif bias is not None and beta != 1.0:

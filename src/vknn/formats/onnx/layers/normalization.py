@@ -28,6 +28,8 @@ def batch_normalization(c: Context) -> list[Value]:
     if x.type.rank == 1:  # one channel
         x = c.reshape(x, (x.type.size, 1))
     if c.version >= 14 and c.flag("training_mode"):
+        outputs = len(c.node.outputs)
+        c.require(outputs == 3, f"is in training mode and has {outputs} outputs, not 3")
         return _trained(c, (x, scale, bias, mean, var), epsilon, kind)
     if c.version < 9 and not c.flag("spatial", True):
         root = c.add(ew.Sqrt(), c.add(ew.Add(), var, c.scalar(epsilon, var.type.dtype)))
@@ -86,9 +88,9 @@ def _repeated(c: Context, value: Value, times: int) -> Value:
     return c.reshape(wide, (count * times,))
 
 
-@operator("LayerNormalization", 17, inputs=(2, 3), outputs=(1, 3), like=(0, -1))
+@operator("LayerNormalization", 1, 17, inputs=(2, 3), outputs=(1, 3), like=(0, -1))
 def layer_normalization(c: Context) -> list[Value]:
-    """The axes from ``axis`` on by their own mean and variance"""
+    """The axes from ``axis`` on by their own mean and variance; version 1 is onnxruntime's"""
     axis, epsilon, kind = (
         c.axis(c.int("axis", -1), c.rank),
         c.float("epsilon", 1e-5),
@@ -98,6 +100,7 @@ def layer_normalization(c: Context) -> list[Value]:
     x = c.cast(c.x, wide)
     given = [c.value(1), c.optional(2)]
     scale, bias = (None if v is None else c.cast(v, wide) for v in given)
+    kind = kind if c.version >= 17 else c.value(1).type.dtype
     results = [c.cast(layer_normalized(c, x, axis, epsilon, scale, bias), kind)]
     if c.wants(1) or c.wants(2):
         axes = tuple(range(axis, c.rank))

@@ -34,7 +34,7 @@ _MOST_AXES = 8
 @operator("MaxPool", 1, 8, 10, 11, 12, 22, outputs=(1, 2))
 def max_pool(c: Context) -> tuple[Value, ...]:
     """The largest element of each window, and its place in the whole tensor"""
-    w = window(c, dilated=c.version >= 10, most_axes=_MOST_AXES, negative=True)
+    w = window(c, dilated=c.version >= 10, most_axes=_MOST_AXES)
     found = pooled_maximum(c, c.x, w)
     return (found, largest_places(c, w)) if c.wants(1) else (found,)
 
@@ -67,7 +67,9 @@ def largest_places(c: Context, w: WindowAttributes) -> Value:
     read = elements(c, x, w, pads)
     planes, taps, out = dims[0] * dims[1], math.prod(w.kernel), read.type.dims[2 + axes :]
     best = c.add(ArgMax(1, keepdims=False), c.reshape(read, (planes, taps, math.prod(out))))
-    by_column = c.version >= 8 and c.flag("storage_order")
+    order = c.int("storage_order", 0) if c.version >= 8 else 0
+    c.require(order in (0, 1), f"has the storage_order {order}, which is 0 or 1")
+    by_column = order == 1
     strides = _steps(dims[:1:-1])[::-1] if by_column else _steps(dims[2:])
     # A place is that of the window's first element plus a step for each tap.
     starts = [
@@ -146,7 +148,7 @@ def average_pool(c: Context) -> Value:
 
 def pooled_mean(c: Context, count_pads: bool) -> Value:
     """The mean of each window of the first input; ``count_pads``: its padding counts."""
-    w = window(c, dilated=c.version >= 19, most_axes=_MOST_AXES, negative=True)
+    w = window(c, dilated=c.version >= 19, most_axes=_MOST_AXES)
     x, w = cropped(c, c.x, w, signed=True)
     begins, ends, over = pool_pads(c, w, x.type.dims[2:])
     if count_pads and any(over):  # what windows reach beyond the padding never counts
@@ -174,7 +176,7 @@ def _dilated_mean(c: Context, x: Value, w: WindowAttributes, count_pads: bool) -
 @operator("LpPool", 1, 2, 11, 18, 22)
 def lp_pool(c: Context) -> Value:
     """The p-norm of each window"""
-    w = window(c, dilated=c.version >= 18, most_axes=_MOST_AXES, negative=True)
+    w = window(c, dilated=c.version >= 18, most_axes=_MOST_AXES)
     power = c.float("p", 2.0) if c.version == 1 else c.int("p", 2)
     x, w = cropped(c, _powers(c, power), w, signed=True)
     total = over_axes(c, x, w, reach(c, w, x), lambda x, w: window_sums(c, x, w))
@@ -185,6 +187,7 @@ def lp_pool(c: Context) -> Value:
 def global_lp_pool(c: Context) -> Value:
     """The p-norm of each plane"""
     power = c.float("p", 2.0) if c.version == 1 else c.int("p", 2)
+    c.require(c.rank >= 3, f"takes planes, not {c.x.type}")
     axes = tuple(range(2, c.rank))
     if power in (1, 2):
         return c.add((ReduceL1 if power == 1 else ReduceL2)(axes, True), c.x)
@@ -211,10 +214,12 @@ def _rooted(c: Context, total: Value, power: float) -> Value:
 @operator("GlobalAveragePool", 1, 22)
 def global_average_pool(c: Context) -> Value:
     """The mean of each plane"""
-    return c.x if c.rank == 2 else c.add(GlobalAveragePool(), c.x)
+    c.require(c.rank >= 3, f"takes planes, not {c.x.type}")
+    return c.add(GlobalAveragePool(), c.x)
 
 
 @operator("GlobalMaxPool", 1, 22)
 def global_max_pool(c: Context) -> Value:
     """The largest element of each plane"""
-    return c.x if c.rank == 2 else c.add(GlobalMaxPool(), c.x)
+    c.require(c.rank >= 3, f"takes planes, not {c.x.type}")
+    return c.add(GlobalMaxPool(), c.x)

@@ -60,7 +60,7 @@ def rnn(c: Context) -> list[Value]:
 
 def recurrent(c: Context, op: Recurrent, states: int) -> list[Value]:
     """The results of a node with ``states`` states: Y, then the last states."""
-    direction = c.text("direction", "forward").lower()
+    direction = c.text("direction", "forward")
     direction = {"foward": "forward"}.get(direction, direction)  # a slip of GRU's first version
     c.require(direction in _DIRECTIONS, f"has the direction {direction!r}")
     batch_first = c.version >= 14 and c.int("layout", 0) == 1
@@ -76,6 +76,8 @@ def recurrent(c: Context, op: Recurrent, states: int) -> list[Value]:
     if batch_first:
         given = [None if v is None else c.transpose(v, (1, 0, 2)) for v in given]
     w, r, b = c.value(1), c.value(2), c.optional(3)
+    hidden = c.int("hidden_size", r.type.dims[2])
+    c.require(hidden == r.type.dims[2], f"has the hidden_size {hidden} and weights {r.type}")
     p = c.optional(7) if states == 2 else None
     lengths = _lengths(c, x)
     whole = _Cell(_with(op, functions[0]), w, r, b, tuple(given), p)
@@ -166,6 +168,9 @@ def _to_lengths(c: Context, cell: _Cell, x: Value, lengths: Value) -> list[Value
         y, *new = c.add_many(one.op, *one.inputs(_part(c, x, 0, t), states))
         states = [c.add(Where(), runs, n, old) for n, old in zip(new, states, strict=True)]
         outputs[t] = c.add(Where(), runs, y, c.scalar(0, x.type.dtype))
+    # As in onnxruntime: a sequence of no steps leaves zeros, not the states that it begins with.
+    some = c.add(Greater(), ends, c.scalar(0, DType.INT32))
+    states = [c.add(Where(), some, state, c.scalar(0, x.type.dtype)) for state in states]
     return [_joined(c, [outputs[t] for t in range(steps)], 0), *states]
 
 

@@ -44,6 +44,8 @@ def sequence_insert(c: Context) -> TensorList:
     count = len(found.values)
     at = count if c.optional(2) is None else _place(c, 2, count, count)
     new = c.value(1)
+    fits = found.dtype in (None, new.type.dtype)
+    c.require(fits, f"puts {new.type} into a sequence of another type")
     return TensorList((*found.values[:at], new, *found.values[at:]), new.type.dtype)
 
 

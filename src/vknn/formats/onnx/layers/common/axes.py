@@ -7,12 +7,17 @@ from collections.abc import Sequence
 from vknn.formats.onnx.context import Context
 
 
-def int_values(c: Context, name: str, number: int, by_input: int) -> list[int] | None:
-    """Integers of the attribute ``name``, or from version ``by_input`` on of an input; or None."""
+def int_values(
+    c: Context, name: str, number: int, by_input: int, scalar: bool = False
+) -> list[int] | None:
+    """Integers of the attribute ``name``, or from version ``by_input`` on of an input; or None.
+
+    ``scalar``: the input may be a single number without axes.
+    """
     if c.version < by_input:
         found = c.int_list(name, None)
         return None if found is None else list(found)
-    return None if c.optional(number) is None else c.ints(number, name)
+    return None if c.optional(number) is None else c.vector(number, name, scalar)
 
 
 def normal_axes(c: Context, axes: Sequence[int], rank: int) -> list[int]:

@@ -14,9 +14,10 @@ from vknn.graph import Value
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.movement.shape import Slice
 
-_AUTO = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+_AUTO = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")
 _MOST_AXES = 3
 _MOST_PAD = 1 << 28
+_MOST_TAPS = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -83,13 +84,14 @@ def window(
     c.require(c.rank == axes + 2, f"has a kernel of {axes} axes for {c.x.type}")
     if not 1 <= axes <= most_axes:
         c.refuse(f"{axes} spatial axes")
+    c.require(math.prod(kernel) <= _MOST_TAPS, f"has the impossible kernel {list(kernel)}")
     ones, zeros = (1,) * axes, (0,) * (2 * axes)
     found = WindowAttributes(
         tuple(kernel),
         tuple(c.int_list("strides", ones, axes)),
         tuple(c.int_list("dilations", ones, axes)) if dilated else ones,
         tuple(c.int_list("pads", zeros, 2 * axes)),
-        c.text("auto_pad", "NOTSET", _AUTO),
+        c.text("auto_pad", "NOTSET", _AUTO) or "NOTSET",
     )
     for what in ("kernel", "strides", "dilations"):
         c.require(min(getattr(found, what)) >= 1, f"{what} are not all above 0")
@@ -134,6 +136,8 @@ def pool_pads(
     """
     sizes, axes = c.x.type.dims[2:] if sizes is None else sizes, len(w.kernel)
     pads = w.resolved(sizes, signed)
+    inside = all(p < e for p, e in zip(pads, w.extents * 2, strict=True))
+    c.require(inside, f"has the pads {list(pads)}, each must be below its window of {w.extents}")
     begins, ends, over = pads[:axes], pads[axes:], [0] * axes
     if w.auto_pad.startswith("SAME"):
         return begins, ends, tuple(over)

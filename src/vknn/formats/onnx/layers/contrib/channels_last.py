@@ -55,7 +55,7 @@ def _convolved(c: Context) -> Value:
 @operator("NhwcMaxPool", 1, domain=MICROSOFT)
 def nhwc_max_pool(c: Context) -> Value:
     """MaxPool of images whose channels are the last axis"""
-    w = window(c, most_axes=_MOST_AXES, negative=True)
+    w = window(c, most_axes=_MOST_AXES)
     return _last(c, pooled_maximum(c, _first(c, c.x), w))
 
 

@@ -54,11 +54,17 @@ def power(c: Context) -> Value:
 def modulo(c: Context) -> Value:
     """The remainder with the sign of b, or with fmod that of a"""
     a, b = operands(c)
-    return c.add(ew.Fmod() if c.flag("fmod") else ew.Mod(), a, b)
+    kind = c.int("fmod", 0)
+    c.require(kind in (0, 1), f"has fmod = {kind}, which is 0 or 1")
+    return c.add(ew.Fmod() if kind else ew.Mod(), a, b)
 
 
 def _joined(c: Context, op: Op) -> Value:
-    return joined(c, op, [c.value(number) for number in range(len(c.inputs))])
+    values = [c.value(number) for number in range(len(c.inputs))]
+    same = len({value.type.dims for value in values}) == 1
+    shown = ", ".join(str(value.type) for value in values)
+    c.require(same or c.version >= 8, f"takes tensors of one shape in opset 7 and before: {shown}")
+    return joined(c, op, values)
 
 
 def joined(c: Context, op: Op, values: Sequence[Value]) -> Value:

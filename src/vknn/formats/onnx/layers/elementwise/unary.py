@@ -8,6 +8,7 @@ from vknn.formats.onnx.steps import Item
 from vknn.graph import DType, Op, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.bits import BitwiseNot
+from vknn.ops.casting import LowPrecisionCast
 from vknn.ops.elementwise.logic import Equal, Greater, Not, NotEqual, Where
 from vknn.ops.movement.shape import Identity
 
@@ -119,21 +120,29 @@ def shrink(c: Context) -> Value:
     return c.cast(c.add(op, c.cast(c.x, wide)), kind)
 
 
-@operator("IsNaN", 9, 13, 20)
+def _wide(c: Context) -> Value:
+    """The input, small floats as float32. Raises Malformed where it is no float."""
+    kind = c.x.type.dtype
+    c.require(kind.is_float or kind.is_small_float, f"takes floats, not {c.x.type}")
+    return c.add(LowPrecisionCast(DType.FLOAT32), c.x) if kind.is_small_float else c.x
+
+
+@operator("IsNaN", 9, 13, 20, any_type=True)
 def is_nan(c: Context) -> Value:
     """Whether each element is NaN"""
-    return c.add(NotEqual(), c.x, c.x)
+    x = _wide(c)
+    return c.add(NotEqual(), x, x)
 
 
-@operator("IsInf", 10, 20)
+@operator("IsInf", 10, 20, any_type=True)
 def is_inf(c: Context) -> Value:
     """Whether each element is infinite, of the signs asked for"""
-    kind = c.x.type.dtype
-    c.require(kind.is_float, f"takes floats, not {c.x.type}")
+    x = _wide(c)
+    kind = x.type.dtype
     positive, negative = c.flag("detect_positive", True), c.flag("detect_negative", True)
     if positive and negative:
-        return c.add(Equal(), c.add(ew.Abs(), c.x), c.scalar(float("inf"), kind))
+        return c.add(Equal(), c.add(ew.Abs(), x), c.scalar(float("inf"), kind))
     if positive or negative:
-        return c.add(Equal(), c.x, c.scalar(float("inf" if positive else "-inf"), kind))
-    never = c.add(NotEqual(), c.x, c.x)
+        return c.add(Equal(), x, c.scalar(float("inf" if positive else "-inf"), kind))
+    never = c.add(NotEqual(), x, x)
     return c.add(Greater(), c.cast(never, DType.INT32), c.scalar(1, DType.INT32))

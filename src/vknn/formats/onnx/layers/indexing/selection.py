@@ -13,8 +13,11 @@ from vknn.ops.indexing.gather import Gather
 from vknn.ops.indexing.nonzero import NonZero, UniqueSlices
 from vknn.ops.indexing.topk import ArgMax, ArgMin, TopK
 from vknn.ops.movement.rearrange import ReverseSequence
-from vknn.ops.movement.shape import Transpose
+from vknn.ops.movement.shape import Slice, Transpose
 from vknn.ops.reduction import CumProd, CumSum
+
+#: Elements of a OneHot's result.
+_MOST_CLASSES = 1 << 28
 
 
 def _arg(op: type[ArgMax] | type[ArgMin]) -> Convert:
@@ -36,7 +39,9 @@ for _op in (ArgMax, ArgMin):
 def top_k(c: Context) -> tuple[Value, ...]:
     """The largest or smallest elements along an axis, and their places"""
     axis = c.axis(c.int("axis", -1), c.rank)
-    count = c.int("k") if c.version == 1 else int(c.number(1, "K"))
+    wanted = [c.int("k")] if c.version == 1 else c.vector(1, "K")
+    c.require(len(wanted) == 1, f"has the values {wanted[:8]} as K, not one")
+    count = wanted[0]
     size = c.x.type.dims[axis]
     c.require(0 <= count <= size, f"K is {count}, axis {axis} of {c.x.type} has {size}")
     op = TopK(axis, count, c.flag("largest", True), c.flag("sorted", True))
@@ -82,13 +87,14 @@ def unique_elements(c: Context) -> tuple[Value, ...]:
 def compress(c: Context) -> Value:
     """The entries along an axis for which a condition holds"""
     x, condition = c.x, c.value(1)
-    c.require(condition.type.rank == 1, f"has the condition {condition.type}")
+    condition = c.reshape(condition, (condition.type.size,))
     axis = c.int("axis", None)
     if axis is None:
         x, axis = c.reshape(x, (x.type.size,)), 0
     axis = c.axis(axis, x.type.rank)
-    size, count = x.type.dims[axis], condition.type.size
-    c.require(count <= size, f"has {count} conditions for an axis of {size}")
+    size = x.type.dims[axis]
+    if condition.type.size > size:  # what has nothing to choose counts nothing
+        condition = c.add(Slice((0,), (size,), (0,)), condition)
     if condition.constant is not None:
         places = c.constant(np.flatnonzero(condition.constant).astype(np.int32), "places")
         return c.add(Gather(axis), x, places)
@@ -101,7 +107,9 @@ def compress(c: Context) -> Value:
 def one_hot(c: Context) -> Value:
     """values[1] where a new axis has the index, values[0] elsewhere"""
     depth = int(c.number(1, "depth"))
-    c.require(0 <= depth < 1 << 31, f"has the depth {depth}")
+    sane = depth > 0 and depth * max(c.x.type.size, 1) <= _MOST_CLASSES
+    c.require(sane, f"has the depth {depth} for {c.x.type}")
+    c.require(c.rank >= 1, "takes indices with an axis, not a scalar")
     values = c.value(2)
     c.require(values.type.dims == (2,), f"has the values {values.type}, not two")
     places = _small_places(c, depth)
@@ -132,6 +140,8 @@ def _small_places(c: Context, depth: int) -> Value:
 def _cumulative(op: type[CumSum] | type[CumProd]) -> Convert:
     def convert(c: Context) -> Value:
         axis = c.axis(int(c.number(1, "axis")), c.rank)
+        flags = {name: c.int(name, 0) for name in ("exclusive", "reverse")}
+        c.require(set(flags.values()) <= {0, 1}, f"has {flags}, which are 0 or 1")
         return c.add(op(axis, c.flag("exclusive"), c.flag("reverse")), c.x)
 
     convert.__doc__ = f"Cumulative {'sums' if op is CumSum else 'products'} along an axis"

@@ -48,7 +48,7 @@ _CONSTANTS = {
 @operator("ConstantOfShape", 9, 20, 21, 23, 24, 25, any_type=True)
 def constant_of_shape(c: Context) -> Value:
     """One number in all places of a shape"""
-    dims = c.ints(0, "shape")
+    dims = c.vector(0, "shape")
     c.require(min(dims, default=0) >= 0, f"{dims} is no shape")
     value = c.tensor("value", np.zeros(1, np.float32))
     c.require(value.size == 1, f"its value has {value.size} elements, not 1")

@@ -60,7 +60,7 @@ def squeeze(c: Context) -> Value:
 @operator("Unsqueeze", 1, 11, 13, 21, 23, 24, 25, inputs=(1, 2), any_type=True)
 def unsqueeze(c: Context) -> Value:
     """New axes of size 1, whose places are counted in the result"""
-    axes = int_values(c, "axes", 1, 13)
+    axes = int_values(c, "axes", 1, 13, scalar=True)
     if axes is None:
         c.fail("has no axes")
     new = normal_axes(c, axes, c.rank + len(axes))
@@ -72,13 +72,14 @@ def unsqueeze(c: Context) -> Value:
 def transpose(c: Context) -> Value:
     """Axis i from axis perm[i]; by default the last axis first"""
     perm = c.int_list("perm", tuple(range(c.rank))[::-1], c.rank)
-    return c.add(Transpose(tuple(normal_axes(c, perm, c.rank))), c.x)
+    c.require(sorted(perm) == list(range(c.rank)), f"has the perm {list(perm)} for {c.x.type}")
+    return c.add(Transpose(tuple(perm)), c.x)
 
 
 @operator("Expand", 8, 13, inputs=2, any_type=True)
 def expand(c: Context) -> Value:
     """The tensor broadcast with a shape by NumPy's rules"""
-    wanted = c.ints(1, "shape")
+    wanted = c.vector(1, "shape")
     c.require(min(wanted, default=0) >= 0, f"{wanted} is no shape")
     return c.add(Expand(tuple(wanted)), c.x)
 
@@ -95,7 +96,7 @@ def tile_axis(c: Context) -> Value:
 @operator("Tile", 6, 13, inputs=2, any_type=True)
 def tile(c: Context) -> Value:
     """The tensor repeated along each axis"""
-    return c.add(Tile(tuple(c.ints(1, "repeats"))), c.x)
+    return c.add(Tile(tuple(c.vector(1, "repeats"))), c.x)
 
 
 @operator("Shape", 1, 13, 15, 19, 21, 23, 24, 25, any_type=True)

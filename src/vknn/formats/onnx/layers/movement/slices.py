@@ -36,9 +36,9 @@ def slice_by_attributes(c: Context) -> Value:
 @operator("DynamicSlice", 1, inputs=(3, 4), any_type=True)
 def slice_by_inputs(c: Context) -> Value:
     """A part of each axis, every so many elements of it"""
-    starts, ends = c.ints(1, "starts"), c.ints(2, "ends")
-    axes = list(range(len(starts))) if c.optional(3) is None else c.ints(3, "axes")
-    steps = [1] * len(starts) if c.optional(4) is None else c.ints(4, "steps")
+    starts, ends = c.vector(1, "starts"), c.vector(2, "ends")
+    axes = list(range(len(starts))) if c.optional(3) is None else c.vector(3, "axes")
+    steps = [1] * len(starts) if c.optional(4) is None else c.vector(4, "steps")
     return _sliced(c, starts, ends, axes, steps)
 
 
@@ -64,9 +64,11 @@ def _sliced(
 def split(c: Context) -> list[Value]:
     """Parts along an axis, of the sizes given or of equal ones"""
     axis, count = c.axis(c.int("axis", 0), c.rank), len(c.node.outputs)
-    sizes = int_values(c, "split", 1, 13 if c.version > 1 else 1)
-    if c.version == 1 and sizes is None:
-        sizes = list(c.int_list("split", ())) or None
+    sizes = int_values(c, "split", 1, 13)
+    if c.version == 1 and c.optional(1) is not None:  # in the type of what is split
+        given = c.data(1).reshape(-1)
+        c.require(bool(np.isfinite(given).all()), f"splits in {given.tolist()}")
+        sizes = [int(size) for size in given]
     if c.version >= 18:
         stated = (sizes is not None) + c.has("num_outputs")
         c.require(stated == 1, "needs either sizes or num_outputs, and not both")
@@ -161,9 +163,11 @@ def _pads(c: Context) -> tuple[list[int], float | Value]:
     if c.version < 11 and not c.node.key[0]:
         pads = c.int_list("pads" if c.version > 1 else "paddings")
         return list(pads), c.float("value", 0.0)
-    pads = c.ints(1, "pads")
+    pads, listed = c.ints(1, "pads"), c.value(1).type
+    flat = listed.rank == 1 or (listed.rank == 2 and listed.dims[0] == 1)
+    c.require(flat, f"has the pads {listed}, which must have one axis")
     if c.optional(3) is not None:
-        axes = normal_axes(c, c.ints(3, "axes"), c.rank)
+        axes = normal_axes(c, c.vector(3, "axes"), c.rank)
         c.require(len(pads) == 2 * len(axes), f"has {len(pads)} pads for {len(axes)} axes")
         full = [0] * (2 * c.rank)
         for number, axis in enumerate(axes):
@@ -183,10 +187,12 @@ def _pads(c: Context) -> tuple[list[int], float | Value]:
 @operator("DepthToSpace", 1, 11, 13, 28)
 def depth_to_space(c: Context) -> Value:
     """Channels moved into blocks of space"""
+    c.require(c.rank == 4, f"takes images, not {c.x.type}")
     return c.add(DepthToSpace(c.int("blocksize"), c.text("mode", "DCR", ("DCR", "CRD"))), c.x)
 
 
 @operator("SpaceToDepth", 1, 13, 28)
 def space_to_depth(c: Context) -> Value:
     """Blocks of space moved into channels"""
+    c.require(c.rank == 4, f"takes images, not {c.x.type}")
     return c.add(SpaceToDepth(c.int("blocksize"), c.text("mode", "DCR", ("DCR", "CRD"))), c.x)

@@ -64,9 +64,12 @@ def quantize_linear(c: Context) -> Value:
 def _check_scale(c: Context, x: Value, scale: Value, zero: Value | None) -> None:
     """Check: scales are floats of one number, along an axis, or of blocks; zero points likewise."""
     c.require(scale.type.dtype in _SCALES, f"has the scale {scale.type}")
-    if zero is not None and zero.type.size > 1:
+    if zero is not None and max(zero.type.size, scale.type.size) > 1:
         c.require(zero.type.dims == scale.type.dims, f"has scale {scale.type}, zero {zero.type}")
+    c.require(c.int("block_size", 0) >= 0, f"has blocks of {c.int('block_size', 0)}")
     blocks = c.version >= 21 and c.int("block_size", 0) > 0
+    good = not blocks or scale.type.rank == x.type.rank
+    c.require(good, f"has blocks and the scale {scale.type} for {x.type}")
     if scale.type.size > 1 and not (blocks and scale.type.rank == x.type.rank):
         c.require(scale.type.rank == 1, f"has the scale {scale.type} for {x.type}")
 

@@ -128,7 +128,9 @@ def crop_and_resize(c: Context) -> Value:
 def max_roi_pool(c: Context) -> Value:
     """The largest element in each bin of a region"""
     height, width = c.int_list("pooled_shape", count=2)
-    op, regions = MaxRoiPool((height, width), c.float("spatial_scale", 1.0)), c.value(1)
+    scale, regions = c.float("spatial_scale", 1.0), c.value(1)
+    c.require(math.isfinite(scale) and scale > 0, f"has the spatial_scale {scale}")
+    op = MaxRoiPool((height, width), scale)
     good = c.rank == 4 and regions.type.rank == 2 and regions.type.dims[1] == 5
     c.require(good, f"takes images and regions of 5 numbers, not {c.x.type} and {regions.type}")
     column = c.cast(c.add(Slice((0,), (1,), (1,)), regions), DType.INT32)

@@ -59,9 +59,11 @@ def _enlarged(c: Context, scales: list[float]) -> Value:
 def resize(c: Context) -> Value:
     """The tensor sampled anew by scales or to sizes"""
     mode = c.text("mode", "nearest", _MODES)
-    if 0 in c.x.type.dims:
-        c.refuse(f"the empty tensor {c.x.type}")
     axes = _axes(c)
+    dims = [axes[a].out if a in axes else d for a, d in enumerate(c.x.type.dims)]
+    if 0 in dims:
+        return c.constant(np.zeros(dims, c.x.type.dtype.numpy), "nothing")
+    c.require(0 not in c.x.type.dims, f"makes {dims} of the empty tensor {c.x.type}")
     antialias, exclude = c.flag("antialias"), c.flag("exclude_outside")
     cubic = c.float("cubic_coeff_a", -0.75) if mode == "cubic" else None
     nearest = c.text("nearest_mode", "round_prefer_floor", NEAREST)
@@ -115,7 +117,7 @@ def _policy(c: Context, dims: list[int], wanted: list[int]) -> tuple[list[float]
     """Scales and sizes, the latter changed where one scale is to count for all axes."""
     policies = ("stretch", "not_larger", "not_smaller")
     policy = c.text("keep_aspect_ratio_policy", "stretch", policies)
-    factors = [w / d for w, d in zip(wanted, dims, strict=True)]
+    factors = [w / d if d else 1.0 for w, d in zip(wanted, dims, strict=True)]
     if policy == "stretch" or not factors:
         return factors, wanted
     one = min(factors) if policy == "not_larger" else max(factors)
