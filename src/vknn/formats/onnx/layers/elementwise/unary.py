@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.registry import Convert, operator
+from vknn.formats.onnx.small_floats import as_float
 from vknn.formats.onnx.steps import Item
 from vknn.graph import DType, Op, Value
 from vknn.ops import elementwise as ew
@@ -26,7 +27,7 @@ def _register() -> None:
                       ew.Sqrt, ew.Tanh)),
         ((7, 22), (ew.Acos, ew.Asin, ew.Atan, ew.Cos, ew.Sin, ew.Tan)),
         ((9, 22), (ew.Acosh, ew.Asinh, ew.Atanh, ew.Cosh, ew.Sinh)),
-        ((9, 13), (ew.Erf, ew.Sign)),
+        ((9, 13), (ew.Sign,)),
         ((1, 22), (ew.Softplus, ew.Softsign)),
         ((1, 6, 13, 14), (ew.Relu,)),
         ((11, 22), (ew.Round,)),
@@ -48,6 +49,14 @@ def identity(c: Context) -> Item:
     """The input itself, a tensor, a sequence or an optional."""
     found = c.item(0)
     return c.add(Identity(), found) if isinstance(found, Value) else found
+
+
+@operator("Erf", 9, 13)
+def erf(c: Context) -> Value:
+    """The error function, 2/sqrt(pi) * integral of exp(-t^2) from 0 to x; of integers whole"""
+    kind = c.x.type.dtype
+    real = c.x if kind.is_float else c.cast(c.x, DType.FLOAT64)
+    return c.cast(c.add(ew.Erf(), real), kind)
 
 
 @operator("Celu", 12, 28)
@@ -119,21 +128,23 @@ def shrink(c: Context) -> Value:
     return c.cast(c.add(op, c.cast(c.x, wide)), kind)
 
 
-@operator("IsNaN", 9, 13, 20)
+@operator("IsNaN", 9, 13, 20, any_type=True)
 def is_nan(c: Context) -> Value:
     """Whether each element is NaN"""
-    return c.add(NotEqual(), c.x, c.x)
+    x = as_float(c, c.x)
+    return c.add(NotEqual(), x, x)
 
 
-@operator("IsInf", 10, 20)
+@operator("IsInf", 10, 20, any_type=True)
 def is_inf(c: Context) -> Value:
     """Whether each element is infinite, of the signs asked for"""
-    kind = c.x.type.dtype
+    x = as_float(c, c.x)
+    kind = x.type.dtype
     c.require(kind.is_float, f"takes floats, not {c.x.type}")
     positive, negative = c.flag("detect_positive", True), c.flag("detect_negative", True)
     if positive and negative:
-        return c.add(Equal(), c.add(ew.Abs(), c.x), c.scalar(float("inf"), kind))
+        return c.add(Equal(), c.add(ew.Abs(), x), c.scalar(float("inf"), kind))
     if positive or negative:
-        return c.add(Equal(), c.x, c.scalar(float("inf" if positive else "-inf"), kind))
-    never = c.add(NotEqual(), c.x, c.x)
+        return c.add(Equal(), x, c.scalar(float("inf" if positive else "-inf"), kind))
+    never = c.add(NotEqual(), x, x)
     return c.add(Greater(), c.cast(never, DType.INT32), c.scalar(1, DType.INT32))
