@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.helpers import shared_device
+from tests.onnx_writer import graph, model, node, save, value
 
+from vknn import Session
 from vknn.errors import VknnError
+from vknn.graph import DType
 
 RNG = np.random.default_rng(11)
 
@@ -280,6 +285,26 @@ def test_transposed_convolutions_over_four_axes(run, group: int) -> None:
     np.testing.assert_allclose(found, want, atol=1e-5)
 
 
+@pytest.mark.device
+@pytest.mark.parametrize("group", [1, 2])
+def test_convolutions_of_integers_on_devices(group: int, tmp_path: Path) -> None:
+    """With constant weights, as networks have them that are quantized dynamically."""
+    x = RNG.integers(0, 256, (2, 4, 7, 6)).astype(np.uint8)
+    weights = RNG.integers(0, 256, (6, 4 // group, 3, 2)).astype(np.uint8)
+    stored = {"w": weights, "wz": np.array(101, np.uint8)}
+    one = node("ConvInteger", "x w z wz", "y", group=group, pads=(1, 0, 1, 1))
+    taken = [value("x", x.shape, DType.UINT8), value("z", (), DType.UINT8)]
+    message = model(graph([one], taken, [value("y", None)], stored))
+    with Session(save(message, tmp_path), device=shared_device()) as session:
+        found = session.run({"x": x, "z": np.array(77, np.uint8)})["y"]
+        assert "host" not in session.placement.values()
+    taps = np.nan_to_num(windows(x.astype(np.float64) - 77, (3, 2), (1, 1), (1, 0, 1, 1)))
+    parts = taps.reshape(2, group, 4 // group, *taps.shape[2:])
+    kernels = (weights - 101.0).reshape(group, 6 // group, 4 // group, -1)
+    want = np.einsum("ngchwk,gmck->ngmhw", parts, kernels).reshape(found.shape)
+    np.testing.assert_array_equal(found, want)
+
+
 @pytest.mark.parametrize("name", ["four axes", "five axes", "cut"])
 def test_convolutions_of_integers(run, name: str) -> None:
     shape, window = WINDOWS[name]
@@ -293,6 +318,9 @@ def test_convolutions_of_integers(run, name: str) -> None:
     zeros = [np.array(7, np.uint8), np.array(0, np.int8)]
     (found,) = run("ConvInteger", [x, weights, *zeros], **window)
     np.testing.assert_array_equal(found, want)
+    for fixed in ((1,), (1, 2, 3)):  # the weights as codes, on devices too
+        (found,) = run("ConvInteger", [x, weights, *zeros], **window, fixed=fixed)
+        np.testing.assert_array_equal(found, want)
     scales = [np.float32(1), np.float32(1), np.float32(1024)]
     given = [x, scales[0], zeros[0], weights, scales[1], zeros[1], scales[2], zeros[0]]
     (found,) = run("QLinearConv", given, **window, fixed=range(1, 8))

@@ -11,9 +11,10 @@ from vknn.formats.onnx.layers.common.integer_products import (
     float_multiplier,
     integer_product,
     requantized_product,
+    unit_multiplier,
 )
 from vknn.formats.onnx.layers.common.quantization import BYTES, shifted
-from vknn.formats.onnx.layers.common.windows import cropped, window
+from vknn.formats.onnx.layers.common.windows import WindowAttributes, cropped, window
 from vknn.formats.onnx.layers.convolution import convolved as real_convolved
 from vknn.formats.onnx.layers.matmul import product
 from vknn.formats.onnx.registry import operator
@@ -21,7 +22,9 @@ from vknn.formats.onnx.small_floats import as_float
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.casting import LowPrecisionCast
+from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise.logic import Equal, Where
+from vknn.ops.quantized import fixed_point as fp
 from vknn.ops.quantized.convolution import QuantizedConv
 from vknn.ops.reduction import ReduceMax, ReduceMin
 
@@ -41,15 +44,56 @@ def conv_integer(c: Context) -> Value:
 def convolved(c: Context, x: Value, w: Value, x_zero: Value | None, w_zero: Value | None) -> Value:
     """The sums of (x - zero point) * (w - zero point), as int32.
 
-    They are computed in float64, which holds them exactly; padding is 0 behind the subtraction.
+    Of bytes and constant weights they are one op; of others they are computed in float64, which
+    holds them exactly. Padding is 0 behind the subtraction.
     """
     place = window(c, w.type.dims[2:], negative=True)
     x, place = cropped(c, x, place)
+    whole = _constant_weights(c, w, w_zero)
+    simple = x.type.dtype in BYTES and len(place.kernel) <= 3
+    if whole is not None and simple and (x_zero is None or x_zero.type.size == 1):
+        return _sums_of_bytes(c, x, whole, x_zero, place)
     if w_zero is not None and w_zero.type.size > 1:
         w_zero = c.reshape(w_zero, (w_zero.type.size, *[1] * (w.type.rank - 1)))
     values = [shifted(c, v, z) for v, z in ((x, x_zero), (w, w_zero))]
     wide = [c.cast(v, DType.FLOAT64) for v in values]
     return c.cast(real_convolved(c, wide[0], wide[1], None, place), DType.INT32)
+
+
+def _constant_weights(c: Context, w: Value, zero: Value | None) -> np.ndarray | None:
+    """Weights without their zero points, int8 or int16; None where they are no constants."""
+    numbers, shift = w.constant, None if zero is None else zero.constant
+    if numbers is None or w.type.dtype not in BYTES or (zero is not None and shift is None):
+        return None
+    if shift is None:
+        return numbers if numbers.dtype == np.int8 else numbers.astype(np.int16)
+    shift = shift.astype(np.int16).reshape(-1, *[1] * (numbers.ndim - 1))
+    return numbers if not shift.any() and numbers.dtype == np.int8 else numbers - shift
+
+
+def _sums_of_bytes(
+    c: Context, x: Value, weights: np.ndarray, zero: Value | None, place: WindowAttributes
+) -> Value:
+    """The sums for constant weights; a zero point that is none is taken off behind the sums."""
+    known, group, sizes = constant_zero(zero), c.int("group", 1), x.type.dims[2:]
+    pads = place.resolved(sizes)
+    op = QuantizedConv(
+        place.strides, pads, place.dilations, group, zero_in=known or 0,
+        low=fp.INT32_MIN, high=fp.INT32_MAX, dtype=DType.INT32, rounding="none",
+    )  # fmt: skip
+    found = c.add(op, x, c.constant(weights, "weights"), None, *unit_multiplier(c))
+    if known is not None or zero is None:
+        return found
+    totals = weights.sum(axis=1, keepdims=True, dtype=np.float64)
+    # Of each window the weights that meet no padding: all of them where there is none.
+    if not any(pads):
+        counted = totals.sum(axis=tuple(range(2, totals.ndim)), keepdims=True).swapaxes(0, 1)
+    else:
+        ones = np.ones((1, 1, *sizes))
+        (counted,) = Conv(place.strides, pads, place.dilations).reference(ones, totals)
+    excess = c.constant(counted.astype(np.int32), "weights of windows")
+    point = c.cast(c.reshape(zero, ()), DType.INT32)
+    return c.add(ew.Sub(), found, c.add(ew.Mul(), excess, point))
 
 
 @operator("QLinearConv", 10, inputs=(8, 9))
@@ -149,14 +193,12 @@ def _whole_conv(
 
     ``zeros``: of x, w and y. ``factor``: of the sums, one or one for each channel.
     """
-    numbers, factors, target = w.constant, factor.constant, ByteTarget.of(zeros[2])
-    zero_in, zero_w = constant_zero(zeros[0]), zeros[1].constant
-    known = numbers is not None and factors is not None and zero_w is not None
-    if not known or target is None or zero_in is None or x.type.dtype not in BYTES:
+    factors, target = factor.constant, ByteTarget.of(zeros[2])
+    zero_in, weights = constant_zero(zeros[0]), _constant_weights(c, w, zeros[1])
+    if weights is None or factors is None or target is None or zero_in is None:
         return None
-    assert numbers is not None and factors is not None and zero_w is not None
-    shift = zero_w.astype(np.int16).reshape(-1, *[1] * (numbers.ndim - 1))
-    weights = numbers if not shift.any() and numbers.dtype == np.int8 else numbers - shift
+    if x.type.dtype not in BYTES:
+        return None
     place = window(c, w.type.dims[2:], negative=True)
     if len(place.kernel) > 3:
         return None
