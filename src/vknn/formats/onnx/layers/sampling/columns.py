@@ -29,7 +29,7 @@ class BlockAxis:
 
     @property
     def count(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks that fit."""
         extent = (self.taps - 1) * self.spread + 1
         return (self.size + self.before + self.after - extent) // self.step + 1
 
