@@ -77,8 +77,9 @@ for them; they may differ from run to run. An initializer that is an input, too,
   `total_sequence_length` builds the graph anew.
 - Operators of your own: [`vknn.register_layer("onnx", "domain::Operator", ...)`](custom-layers.md).
 
-Known gaps beside operators that are not listed: ConvTranspose and integer convolutions over
-more than three axes, GridSample and DeformConv likewise. Each is an error that says so.
+Windows may have up to eight spatial axes; those of more are an error that says so. Integers are
+resized as onnxruntime does it where it has a kernel (linear: without fractions; antialiased:
+rounded along each axis), else rounded as by ONNX's reference. Strings are sampled by nearest alone.
 
 Where ONNX and onnxruntime differ, MaxUnpool's output_shape, DFT's one-sided inverse of another
 length and AffineGrid's axes of size 1 are ONNX's; pads below 0 of pools with SAME, and what

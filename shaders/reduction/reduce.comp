@@ -54,6 +54,8 @@ layout(constant_id = 18) const int FINISH = 0;  // 0 as it is, 1 times `factor`,
 layout(constant_id = 19) const int SINGLE = 0;  // C4 with one channel: only lane 0 holds something
 #include "reduction/reduction_axes.glsl"
 
+const int BLOCK = 32;  // terms of a lane that are joined before they are joined to the others
+
 layout(push_constant) uniform P {
     AXES_MEMBERS;
     int parts, chunk;  // STAGE 1: parts of a row, items of a part
@@ -196,8 +198,14 @@ void main() {
         outside = vec4(-M_INF);  // exp(-inf) is 0
     }
 #endif
+    // In blocks: one running sum of many like terms errs as often to the same side.
     VEC4 total = neutral();
-    for (int k = first; k < end; k += LANES) total = join(total, term(item(base, k, outside), most));
+    for (int block = first; block < end; block += BLOCK * LANES) {
+        VEC4 part = neutral();
+        int stop = block + BLOCK * LANES < end ? block + BLOCK * LANES : end;
+        for (int k = block; k < stop; k += LANES) part = join(part, term(item(base, k, outside), most));
+        total = join(total, part);
+    }
     total = joined(total);
     if (!inside || row_lane() != 0) return;
 #if STAGE == 1

@@ -13,10 +13,12 @@ from vknn.ops import elementwise as ew
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Cast
 from vknn.ops.matmul import MatMul
-from vknn.ops.movement.shape import Concat, Reshape, Transpose
+from vknn.ops.movement.rearrange import DepthToSpace, SpaceToDepth
+from vknn.ops.movement.shape import Concat, Pad, Reshape, Transpose
 from vknn.ops.normalization import BatchNormalization
 from vknn.ops.pooling.pool import AveragePool, GlobalAveragePool, MaxPool
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
+from vknn.ops.sampling.resize import Resize
 from vknn.passes.integers import compute_on_integers
 
 U8, I8 = DType.UINT8, DType.INT8
@@ -190,6 +192,31 @@ def test_moved_bytes(same: bool) -> None:
     after = within_a_step(g.finish({"z": z, "w": w}), 0)
     expected = ["Transpose", "Reshape", "MaxPool"]
     assert nodes(after) == expected if same else ["TableLookup", *expected]
+
+
+@pytest.mark.parametrize(
+    ("op", "name"),
+    [
+        (Resize((8, 10), "nearest", "asymmetric", (0.5, 0.5)), "Resize"),
+        (Pad((0, 0, 1, 2, 0, 0, 0, 3), "constant", 0.31), "Pad"),
+        (Pad((0, 0, 1, 2, 0, 0, 0, 3), "constant", -1e9), "Pad"),
+        (Pad((0, 0, 1, 2, 0, 0, 0, 3), "reflect"), "Pad"),
+        (DepthToSpace(2), "DepthToSpace"), (SpaceToDepth(2), "SpaceToDepth"),
+    ],
+)  # fmt: skip
+def test_bytes_that_are_repeated_padded_and_rearranged(op: Op, name: str) -> None:
+    g = Net()
+    x = g.real(g.stored("x", 2, 4, 4, 6), 0.02, 90)
+    y = g.quantized(g.add(op, x), 0.02, 90)
+    assert nodes(within_a_step(g.finish({"y": y}), 0)) == [name]
+
+
+def test_resizes_that_compute_stay_floats() -> None:
+    g = Net()
+    x = g.real(g.stored("x", 2, 4, 4, 5), 0.02, 90)
+    op = Resize((8, 10), "linear", "asymmetric", (0.5, 0.5))
+    graph = g.finish({"y": g.quantized(g.add(op, x), 0.02, 90)})
+    assert "QuantizeLinear" in nodes(compute_on_integers(graph))
 
 
 def test_joined_bytes() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests import onnx_writer as writer
 from tests.helpers import shared_device
 from tests.tuning.misbehaving import Misbehaving
 
@@ -14,7 +15,7 @@ import vknn
 from vknn import environment
 from vknn.cli import main
 from vknn.formats.ncnn.random_weights import write_random_weights
-from vknn.graph import GraphBuilder, TensorType
+from vknn.graph import DType, GraphBuilder, TensorType
 from vknn.lowering import LoweringOptions, format_plan
 from vknn.runtime.tuning_database import TuningEntry, database_file, load, store
 from vknn.tuning import TuneReport, tune
@@ -66,6 +67,20 @@ def test_a_network_is_tuned_and_sessions_use_it(net: Path) -> None:
     assert "conv" in str(report)
     with vknn.Session(net) as session:
         assert f"Conv {row.winner}" in labels(session)
+
+
+def test_branches_are_tuned(tmp_path: Path) -> None:
+    """Which of them runs is known when the condition is: they are compiled then."""
+    weights = np.random.default_rng(4).standard_normal((5, 3, 3, 3)).astype(np.float32)
+    ends = [writer.value("y", None)]
+    then = writer.graph([writer.node("Conv", "x w", "y")], outputs=ends, tensors={"w": weights})
+    other = writer.graph([writer.node("Relu", "x", "y")], outputs=ends)
+    branch = writer.node("If", "c", "z", then_branch=then, else_branch=other)
+    taken = [writer.value("x", (1, 3, 6, 6)), writer.value("c", (), DType.BOOL)]
+    body = writer.graph([branch], taken, [writer.value("z", None)])
+    path = writer.save(writer.model(body), tmp_path)
+    report = tune(path, {"c": np.array(True)}, runs=1)
+    assert [row.op for row in report.rows] == ["Conv"]
 
 
 def test_a_session_takes_what_the_database_says(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:

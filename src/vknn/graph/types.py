@@ -82,6 +82,11 @@ class DType(Term):
         return self in (DType.FLOAT32, DType.FLOAT16, DType.FLOAT64)
 
     @property
+    def is_complex(self) -> bool:
+        """True for complex64 and complex128."""
+        return self in (DType.COMPLEX64, DType.COMPLEX128)
+
+    @property
     def is_integer(self) -> bool:
         """True for integers of whole bytes, signed or not; not for bool."""
         return self in _INTEGERS

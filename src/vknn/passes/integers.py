@@ -16,11 +16,13 @@ from vknn.graph import DType, Graph, Node, Op, Origin, Value
 from vknn.ops.elementwise import Clip, Relu
 from vknn.ops.elementwise.binary import Binary
 from vknn.ops.elementwise.unary import Unary
-from vknn.ops.movement.shape import Concat, Identity, Reshape, Slice, Transpose
+from vknn.ops.movement.rearrange import DepthToSpace, SpaceToDepth
+from vknn.ops.movement.shape import Concat, Identity, Pad, Reshape, Slice, Transpose
 from vknn.ops.pooling.pool import MaxPool
 from vknn.ops.quantized.arithmetic import TableLookup
 from vknn.ops.quantized.fixed_point import FAR
 from vknn.ops.quantized.linear import QuantizeLinear
+from vknn.ops.sampling.resize import Resize
 from vknn.passes.integer_kernels import (
     BYTES,
     KERNELS,
@@ -33,7 +35,7 @@ from vknn.passes.patterns import scalar_constant
 from vknn.passes.rewriter import Rewriter, merged, sweep
 
 #: Ops that move elements of their one input, or take the largest.
-_MOVERS = (Transpose, Reshape, Slice, Identity, MaxPool)
+_MOVERS = (Transpose, Reshape, Slice, Identity, MaxPool, Concat, DepthToSpace, SpaceToDepth)
 #: Ops of a chain that becomes a table, at most.
 _LONGEST = 8
 
@@ -61,8 +63,9 @@ def _fold(rewriter: Rewriter, node: Node) -> tuple[Value, ...] | None:
         origin = merged(base.origin, *origins)
         kernel = KERNELS.get(type(base.op))
         found = kernel(rewriter, base, target) if kernel is not None else None
-        if found is None and isinstance(base.op, (*_MOVERS, Concat)):
-            moved = _moved(rewriter, base, target, origin)
+        mover = _mover(base, target) if found is None else None
+        if mover is not None:
+            moved = _moved(rewriter, base, mover, target, origin)
             if moved is not None:
                 return (moved,)
         if found is not None:
@@ -98,13 +101,32 @@ def _held(op: Op, target: QuantizedTarget) -> QuantizedTarget | None:
     return dataclasses.replace(target, low=least, high=most) if least <= most else None
 
 
-def _moved(rewriter: Rewriter, node: Node, target: QuantizedTarget, origin: Origin) -> Value | None:
-    """The moved bytes, each input rescaled before where that has to be."""
-    sources = [stored_integers(rewriter, v) for v in node.inputs]
+def _mover(node: Node, target: QuantizedTarget) -> Op | None:
+    """The op that moves a target's integers as a node's moves floats; None where there is none."""
+    op = node.op
+    if isinstance(op, _MOVERS) or (isinstance(op, Resize) and op.mode == "nearest"):
+        return op
+    if not isinstance(op, Pad) or any(v is not None for v in node.inputs[1:]):
+        return None
+    if op.mode != "constant":
+        return op
+    if np.isnan(op.value):
+        return None
+    steps = np.rint(np.float32(op.value) / np.float32(target.scale))
+    whole = int(np.clip(steps, -FAR, FAR)) + target.zero
+    return dataclasses.replace(op, value=float(min(max(whole, target.low), target.high)))
+
+
+def _moved(
+    rewriter: Rewriter, node: Node, op: Op, target: QuantizedTarget, origin: Origin
+) -> Value | None:
+    """The bytes moved by ``op``, each input rescaled before where that has to be."""
+    inputs = node.inputs[:1] if isinstance(op, Pad) else node.inputs
+    sources = [stored_integers(rewriter, v) for v in inputs]
     if any(s is None for s in sources):
         return None
     values = [_rescaled(rewriter, s, target, origin) for s in sources if s is not None]
-    (found,) = rewriter.emit(node.op, values, origin)
+    (found,) = rewriter.emit(op, values, origin)
     return found
 
 

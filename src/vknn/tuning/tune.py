@@ -72,8 +72,9 @@ def tune(
         device_ = _device(session)
         feeds = complete_feeds(session, inputs, shapes, seed)
         program = engine_of(session).program(feeds)
-        if not all(node.is_static for node in program.graph.nodes):
-            session.run(feeds)  # what lies behind data-dependent shapes is compiled by running
+        goes_on = program.graph.continuation is not None
+        if goes_on or not all(node.is_static for node in program.graph.nodes):
+            session.run(feeds)  # what lies behind data, branches too, is compiled by running
         jobs = find_jobs(_static_nodes(program), device_.limits, engine_of(session).target.options)
         name = program.graph.name if isinstance(model, Session) else str(model)
         return tune_jobs(

@@ -157,3 +157,11 @@ def test_means_in_order_by_workgroups_that_load_ahead(count: int, precision: str
         ReduceMean((1, 2), in_order=True), x.transpose(0, 2, 3, 1).copy().repeat(4, 3), tolerance=0
     )
     check(op, x, tolerance=0, max_loop_rounds=3 if count < 64 else 17)
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_sums_of_like_terms(axis: int) -> None:
+    """Each step of one running sum would be rounded the same way."""
+    terms = (np.arange(240, 300, dtype=np.float32) / 997)[:, None]
+    x = np.broadcast_to(terms, (2, 60, 2048)).copy()
+    check_op(ReduceSum((axis,)), x if axis == 2 else np.moveaxis(x, 2, 1).copy())

@@ -6,26 +6,27 @@ from collections.abc import Iterator
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.steps import TensorList
-from vknn.graph import DType, Value
+from vknn.graph import Value
 
 #: Operators of ONNX's own domain that move elements of any type, or say something of a tensor.
 COMPLEX_OPERATORS = frozenset((
     "BitCast", "CenterCropPad", "Col2Im", "Compress", "Concat", "ConcatFromSequence", "Constant",
-    "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "If",
+    "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "GridSample",
+    "Identity", "If",
     "Loop", "NonZero", "OneHot", "Optional", "OptionalGetElement", "OptionalHasElement", "Pad",
-    "RandomNormalLike", "RandomUniformLike", "Reshape", "ReverseSequence", "Scan", "Scatter",
+    "RandomNormalLike", "RandomUniformLike", "Reshape", "Resize", "ReverseSequence",
+    "Scan", "Scatter",
     "ScatterElements", "ScatterND", "SequenceAt", "SequenceConstruct", "SequenceErase",
     "SequenceInsert", "SequenceLength", "SequenceMap", "Shape", "Size", "Slice", "SpaceToDepth",
     "Split", "SplitToSequence", "Squeeze", "TensorScatter", "Tile", "Transpose", "Trilu", "Unique",
-    "Unsqueeze", "Where",
+    "Unsqueeze", "Upsample", "Where",
 ))  # fmt: skip
 
 
 def refuse_complex(c: Context) -> None:
     """Check that no input is complex; raises Malformed."""
     for value in _values(c):
-        bad = value.type.dtype in (DType.COMPLEX64, DType.COMPLEX128)
-        c.require(not bad, f"takes no complex numbers, as {value.type}")
+        c.require(not value.type.dtype.is_complex, f"takes no complex numbers, as {value.type}")
 
 
 def _values(c: Context) -> Iterator[Value]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.steps import Item, TensorList
 from vknn.graph import DType, Value
+from vknn.ops.casting import LowPrecisionCast
 
 
 def widened(c: Context) -> tuple[bool, ...]:
@@ -44,6 +45,15 @@ def narrowed(
         if source is None or (0 <= source < len(small) and small[source]):
             found[number] = _narrow(c, item, DType.BFLOAT16)
     return tuple(found)
+
+
+def as_float(c: Context, value: Value) -> Value:
+    """Floats that NumPy lacks as float32; all else as it is."""
+    if not value.type.dtype.is_small_float:
+        return value
+    if value.type.dtype is DType.BFLOAT16:
+        return c.cast(value, DType.FLOAT32)
+    return c.add(LowPrecisionCast(DType.FLOAT32), value)
 
 
 def _narrow(c: Context, item: Item, small: DType) -> Item:

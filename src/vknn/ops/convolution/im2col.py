@@ -9,8 +9,8 @@ import numpy as np
 
 from vknn import run_limits
 from vknn.errors import ShapeError
-from vknn.graph import Op, TensorType, attributes
-from vknn.ops.common.checks import arguments, fits, require, require_float
+from vknn.graph import DType, Op, TensorType, attributes
+from vknn.ops.common.checks import arguments, fits, require, wide
 from vknn.ops.common.windows import check_window, on_target, padded, window_output, windows
 
 
@@ -68,13 +68,16 @@ class Im2Col(_Columns):
 
 @attributes
 class Col2Im(_Columns):
-    """Sums of the columns x [N, C * kernel, windows] at their places in an image [N, C, *image]."""
+    """Sums of the columns x [N, C * kernel, windows] at their places in an image [N, C, *image].
+
+    x: floats, or int64, whose sums wrap around, on the host.
+    """
 
     image: tuple[int, int] = (1, 1)
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         (x,) = arguments(self, inputs, 1)
-        require_float(self, x)
+        require(x.dtype.is_float or x.dtype is DType.INT64, f"Col2Im sums floats or int64, not {x}")
         self._check()
         require(len(self.image) == 2 and min(self.image) >= 1, f"Col2Im: image {self.image}")
         count, parts = _product(self.places(self.image)), math.prod(self.kernel)
@@ -88,8 +91,8 @@ class Col2Im(_Columns):
         (x,) = arguments(self, inputs, 1)
         rows, columns = (int(p or 0) for p in self.places(self.image))
         channels = x.shape[1] // math.prod(self.kernel)
-        parts = x.astype(np.float64).reshape(x.shape[0], channels, *self.kernel, rows, columns)
-        y = np.zeros((*parts.shape[:2], *self.image))
+        parts = wide(x).reshape(x.shape[0], channels, *self.kernel, rows, columns)
+        y = np.zeros((*parts.shape[:2], *self.image), parts.dtype)
         for tap in np.ndindex(*self.kernel):
             run_limits.check()
             (down, to_rows), (across, to_columns) = (

@@ -25,12 +25,12 @@ FAR = float(1 << 24)
 class GridSample(Op):
     """y[n, c, p] = x[n, c] sampled at the coordinates grid[n, p], as ONNX's GridSample.
 
-    x [N, C, H, W] or [N, C, D, H, W]; grid [N, out..., 2 or 3], the innermost axis' coordinate
-    first, or with ``grid_first`` [N, 2 or 3, out...]. Coordinate g means place
+    x [N, C, spatial...] of two axes and more; grid [N, out..., axes], the innermost axis'
+    coordinate first, or with ``grid_first`` [N, axes, out...]. Coordinate g means place
     (g + 1) / 2 * (size - 1) with ``align_corners``, else ((g + 1) * size - 1) / 2.
 
     ``mode`` "nearest" takes floor(place + 0.5), or with ``to_even`` the nearest place, halves to
-    even, before it is moved into x; "linear" the 2 neighbours along each axis, "cubic" (two axes) 4
+    even, before it is moved into x; "linear" the 2 neighbours along each axis, "cubic" 4
     with Keys' kernel of parameter -0.75. ``padding``: outside of x lie "zeros"; with "border"
     places are moved to the next edge; with "reflection" they are reflected, once at either end, or
     with ``repeated`` as often as it takes, about the middles of the outermost elements with
@@ -52,8 +52,7 @@ class GridSample(Op):
         require(self.mode in MODES, f"GridSample: no mode {self.mode!r}")
         require(self.padding in PADDINGS, f"GridSample: no padding {self.padding!r}")
         axes = x.rank - 2
-        require(axes in (2, 3), f"GridSample: {x} should have 2 or 3 spatial axes")
-        require(self.mode != "cubic" or axes == 2, "GridSample: cubic takes 2 spatial axes")
+        require(axes >= 2, f"GridSample: {x} should have 2 or more spatial axes")
         require(0 not in x.shape[2:], f"GridSample: {x} has an empty spatial axis")
         first, *rest = grid.shape
         shape, count = (rest[1:], rest[0]) if self.grid_first else (rest[:-1], rest[-1])

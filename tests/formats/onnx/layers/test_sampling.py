@@ -36,11 +36,16 @@ def test_grids_of_whole_places(run, mode: str, opset: int) -> None:
 
 
 def test_grids_of_other_types_and_axes(run) -> None:
-    x = RNG.integers(-(1 << 40), 1 << 40, (1, 2, 3, 4)).astype(np.int64)
+    x = RNG.integers(1 << 59, 1 << 60, (1, 2, 3, 4)).astype(np.int64)
     grid = RNG.uniform(-1, 1, (1, 5, 2, 2)).astype(np.float32)
     (found,) = run("GridSample", [x, grid], mode="nearest", opset=20)
     (wide,) = run("GridSample", [x.astype(np.float64), grid], mode="nearest", opset=20)
-    np.testing.assert_array_equal(found, wide.astype(np.int64))
+    np.testing.assert_array_equal(found.astype(np.float64), wide)
+    assert np.isin(found, x).all()
+    texts = x.astype(str).astype(object)
+    (picked,) = run("GridSample", [texts, grid * 2], mode="nearest", opset=20)
+    (kept,) = run("GridSample", [x, grid * 2], mode="nearest", opset=20)
+    np.testing.assert_array_equal(picked, np.where(kept == 0, "", kept.astype(str)))
     row, places = normal(2, 3, 5), RNG.uniform(-1.2, 1.2, (2, 7, 1)).astype(np.float32)
     (found,) = run("GridSample", [row, places], opset=20)
     image = np.concatenate([places, np.zeros_like(places)], -1).reshape(2, 1, 7, 2)
@@ -50,8 +55,67 @@ def test_grids_of_other_types_and_axes(run) -> None:
     np.testing.assert_allclose(found, want, atol=1e-6)
     with pytest.raises(VknnError, match="has the grid"):
         run("GridSample", [row, image], opset=20)
-    with pytest.raises(VknnError, match="3 spatial axes in the mode 'cubic'"):
-        run("GridSample", [normal(1, 1, 2, 2, 2), normal(1, 2, 2, 2, 3)], mode="cubic", opset=20)
+    with pytest.raises(VknnError, match="no linear mean"):
+        run("GridSample", [texts, grid], mode="linear", opset=20)
+
+
+@pytest.mark.parametrize("axes", [3, 4])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_grids_of_volumes(run, mode: str, axes: int) -> None:
+    """What is the same along all axes but one is sampled as a row; complex numbers by parts."""
+    row = normal(1, 2, 5)
+    places = RNG.uniform(-0.9, 0.9, (1, 7)).astype(np.float32)
+    x = np.broadcast_to(row.reshape(1, 2, *[1] * (axes - 1), 5), (1, 2, *[4] * (axes - 1), 5))
+    grid = np.zeros((1, *[1] * (axes - 1), 7, axes), np.float32)
+    grid[..., 0] = places
+    given = {"mode": mode, "padding_mode": "border", "opset": 20}
+    (want,) = run("GridSample", [row, places[..., None]], **given)
+    (found,) = run("GridSample", [x.copy(), grid], **given)
+    np.testing.assert_allclose(found.reshape(1, 2, 7), want, atol=1e-5)
+    both = (x + 2j * x).astype(np.complex64)
+    (found,) = run("GridSample", [both, grid], **given)
+    np.testing.assert_allclose(found.reshape(1, 2, 7), want * (1 + 2j), atol=1e-5)
+
+
+def test_resizes_of_other_types(run) -> None:
+    x, scales = normal(1, 1, 3, 4), np.float32([1, 1, 2, 1.5])
+    more = {"fixed": (2,), "opset": 19}
+    for mode in ("linear", "cubic"):
+        (want,) = run("Resize", [x, None, scales], mode=mode, **more)
+        (found,) = run(
+            "Resize", [(x + 2j * x).astype(np.complex64), None, scales], mode=mode, **more
+        )
+        np.testing.assert_allclose(found, want * (1 + 2j), atol=1e-5)
+    (want,) = run("Resize", [x, None, scales], mode="nearest", **more)
+    texts = x.astype(str).astype(object)
+    (found,) = run("Resize", [texts, None, scales], mode="nearest", **more)
+    np.testing.assert_array_equal(found, want.astype(str))
+    (found,) = run("Resize", [x > 0, None, scales], mode="nearest", **more)
+    np.testing.assert_array_equal(found, want > 0)
+    for kind in (np.uint8, np.int16, np.int64):
+        whole = RNG.integers(0, 99, (1, 1, 5, 6)).astype(kind)
+        (real,) = run("Resize", [whole.astype(np.float64), None, scales], mode="cubic", **more)
+        (found,) = run("Resize", [whole, None, scales], mode="cubic", **more)
+        np.testing.assert_array_equal(found, np.rint(real).clip(np.iinfo(kind).min).astype(kind))
+    for size in (np.float32([1, 1, 2, 2]), np.float32([1, 1, 1, 3])):
+        (found,) = run("Resize", [x[:, :, :0], None, size], mode="linear", **more)
+        assert found.shape == (1, 1, 0, int(4 * size[3]))
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.int8])
+def test_antialiased_bytes_are_rounded_along_each_axis(run, kind: type) -> None:
+    """Halves up, columns first; weights of halvings are eighths: nothing else is rounded."""
+    x = RNG.integers(-50, 50, (1, 1, 8, 10)).astype(np.int64) + (50 if kind is np.uint8 else 0)
+    scales = np.float32([1, 1, 0.5, 0.5])
+    (found,) = run(
+        "Resize", [x.astype(kind), None, scales], mode="linear", antialias=1, fixed=(2,), opset=19
+    )
+    taps = [3 * (x[..., 2 * p : 2 * p + 2].sum(-1)) + x[..., 2 * p - 1] + x[..., 2 * p + 2] + 4
+            for p in range(1, 4)]  # fmt: skip
+    across = np.stack(taps, -1) // 8
+    taps = [3 * (across[:, :, 2 * p : 2 * p + 2].sum(2)) + across[:, :, 2 * p - 1]
+            + across[:, :, 2 * p + 2] + 4 for p in range(1, 3)]  # fmt: skip
+    np.testing.assert_array_equal(found[:, :, 1:-1, 1:-1], np.stack(taps, 2) // 8)
 
 
 @pytest.mark.parametrize("name", ["Resize", "Upsample"])

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.helpers import shared_device
+from tests.onnx_writer import graph, model, node, save, value
 
+from vknn import Session
 from vknn.errors import VknnError
+from vknn.graph import DType
 
 RNG = np.random.default_rng(11)
 
@@ -211,16 +216,20 @@ def test_columns(run, axes: int) -> None:
             ]
     given = [np.array(image, np.int64), np.array(block, np.int64)]
     window = {"strides": strides, "dilations": dilations, "pads": (*begins, *ends)}
-    for values in (x, x.astype(np.float32)):
+    long = x.astype(np.int64) + np.where(x > 0, 1 << 58, 0)
+    for values in (x, x.astype(np.float32), (x * (1 - 3j)).astype(np.complex64), long):
         (found,) = run("Col2Im", [values, *given], **window, fixed=(1, 2))
         assert found.dtype == values.dtype
-        np.testing.assert_array_equal(found, want)
+        if values is long:
+            np.testing.assert_array_equal(found % (1 << 58), want % (1 << 58))
+        else:
+            np.testing.assert_array_equal(found, want * (1 - 3j if values.dtype.kind == "c" else 1))
 
 
-@pytest.mark.parametrize("axes", [1, 2, 3])
+@pytest.mark.parametrize("axes", [1, 2, 3, 4])
 def test_deformed_windows(run, axes: int) -> None:
     """Shifts by 1 along all axes are a convolution of the image one further, halves its mean."""
-    sizes = (5, 4, 6)[:axes]
+    sizes = (5, 4, 6, 3)[:axes]
     x, weights, bias = normal(2, 4, *sizes), normal(6, 2, *[3] * axes), normal(6)
     taps, pads = 3**axes, (1,) * (2 * axes)
     mask = normal(2, 2 * taps, *sizes)
@@ -237,6 +246,12 @@ def test_deformed_windows(run, axes: int) -> None:
     (found,) = run("DeformConv", given, group=2, offset_group=2, pads=pads)
     (unbiased,) = run("Conv", [x, weights], group=2, pads=pads)
     np.testing.assert_allclose(found, 2 * unbiased, atol=1e-4)
+    cut, inner = (-1, *[0] * (2 * axes - 1)), (sizes[0] - 3, *(s - 2 for s in sizes[1:]))
+    if min(inner) > 0:
+        offsets = np.zeros((2, 2 * taps * axes, *inner), np.float32)
+        (found,) = run("DeformConv", [x, weights, offsets], group=2, offset_group=2, pads=cut)
+        (want,) = run("Conv", [x[:, :, 1:], weights], group=2)
+        np.testing.assert_allclose(found, want, atol=1e-4)
 
 
 def test_transposed_convolutions_with_pads_below_0(run) -> None:
@@ -245,6 +260,75 @@ def test_transposed_convolutions_with_pads_below_0(run) -> None:
     (found,) = run("ConvTranspose", [x, weights, bias], strides=(2, 1), pads=(-1, 1, -2, 0))
     wide = np.pad(plain - bias.reshape(3, 1, 1), [(0, 0), (0, 0), (1, 2), (0, 0)])[..., 1:]
     np.testing.assert_allclose(found, wide + bias.reshape(3, 1, 1), atol=1e-5)
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_transposed_convolutions_over_four_axes(run, group: int) -> None:
+    """Sums of products at their places, with what the padding cuts off and what is added."""
+    x, weights, bias = normal(2, 4, 3, 2, 1, 2), normal(4, 3, 2, 3, 1, 2), normal(3 * group)
+    strides, dilations, pads, extra = (
+        (2, 1, 2, 1),
+        (1, 2, 1, 1),
+        (1, 0, 0, 0, 0, 2, 0, 1),
+        (1, 0, 1, 0),
+    )
+    spans = zip(x.shape[2:], strides, weights.shape[2:], dilations, extra, strict=True)
+    sizes = [(i - 1) * s + (k - 1) * d + 1 + e for i, s, k, d, e in spans]
+    want = np.zeros((2, 3 * group, *sizes))
+    for g, place, tap in itertools.product(
+        range(group), np.ndindex(*x.shape[2:]), np.ndindex(*weights.shape[2:])
+    ):
+        at = [p * s + t * d for p, s, t, d in zip(place, strides, tap, dilations, strict=True)]
+        own = slice(g * 4 // group, (g + 1) * 4 // group)
+        part = x[(slice(None), own, *place)] @ weights[(own, slice(None), *tap)]
+        want[(slice(None), slice(3 * g, 3 * g + 3), *at)] += part
+    cut = [slice(a, n - b) for a, b, n in zip(pads[:4], pads[4:], sizes, strict=True)]
+    want = want[(slice(None), slice(None), *cut)] + bias.reshape(-1, 1, 1, 1, 1)
+    window = {"strides": strides, "dilations": dilations, "pads": pads, "output_padding": extra}
+    (found,) = run("ConvTranspose", [x, weights, bias], **window, group=group)
+    np.testing.assert_allclose(found, want, atol=1e-5)
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("group", [1, 2])
+def test_convolutions_of_integers_on_devices(group: int, tmp_path: Path) -> None:
+    """With constant weights, as networks have them that are quantized dynamically."""
+    x = RNG.integers(0, 256, (2, 4, 7, 6)).astype(np.uint8)
+    weights = RNG.integers(0, 256, (6, 4 // group, 3, 2)).astype(np.uint8)
+    stored = {"w": weights, "wz": np.array(101, np.uint8)}
+    one = node("ConvInteger", "x w z wz", "y", group=group, pads=(1, 0, 1, 1))
+    taken = [value("x", x.shape, DType.UINT8), value("z", (), DType.UINT8)]
+    message = model(graph([one], taken, [value("y", None)], stored))
+    with Session(save(message, tmp_path), device=shared_device()) as session:
+        found = session.run({"x": x, "z": np.array(77, np.uint8)})["y"]
+        assert "host" not in session.placement.values()
+    taps = np.nan_to_num(windows(x.astype(np.float64) - 77, (3, 2), (1, 1), (1, 0, 1, 1)))
+    parts = taps.reshape(2, group, 4 // group, *taps.shape[2:])
+    kernels = (weights - 101.0).reshape(group, 6 // group, 4 // group, -1)
+    want = np.einsum("ngchwk,gmck->ngmhw", parts, kernels).reshape(found.shape)
+    np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize("name", ["four axes", "five axes", "cut"])
+def test_convolutions_of_integers(run, name: str) -> None:
+    shape, window = WINDOWS[name]
+    x = RNG.integers(0, 256, shape).astype(np.uint8)
+    weights = RNG.integers(-128, 128, (4, shape[1], *window["kernel_shape"])).astype(np.int8)
+    real = [x.astype(np.float64) - 7, weights.astype(np.float64)]
+    taps = np.nan_to_num(
+        windows(real[0], window["kernel_shape"], window["strides"], window["pads"])
+    )
+    want = np.einsum("nc...k,mck->nm...", taps, real[1].reshape(*weights.shape[:2], -1))
+    zeros = [np.array(7, np.uint8), np.array(0, np.int8)]
+    (found,) = run("ConvInteger", [x, weights, *zeros], **window)
+    np.testing.assert_array_equal(found, want)
+    for fixed in ((1,), (1, 2, 3)):  # the weights as codes, on devices too
+        (found,) = run("ConvInteger", [x, weights, *zeros], **window, fixed=fixed)
+        np.testing.assert_array_equal(found, want)
+    scales = [np.float32(1), np.float32(1), np.float32(1024)]
+    given = [x, scales[0], zeros[0], weights, scales[1], zeros[1], scales[2], zeros[0]]
+    (found,) = run("QLinearConv", given, **window, fixed=range(1, 8))
+    np.testing.assert_array_equal(found, (np.rint(want / 1024) + 7).clip(0, 255))
 
 
 @pytest.mark.parametrize("pads", [(0, 0), (1, 0)])

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.common.windows import WindowAttributes, cropped, window
+from vknn.formats.onnx.layers.sampling.columns import BlockAxis, placed
 from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.formats.windows import halves
 from vknn.graph import Value
@@ -13,10 +18,8 @@ from vknn.ops.convolution.conv import Conv
 from vknn.ops.convolution.conv_transpose import ConvTranspose
 from vknn.ops.elementwise import Add
 from vknn.ops.indexing.gather import Gather
+from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Pad
-
-#: Spatial axes of a convolution.
-_MOST_AXES = 8
 
 
 @operator("Conv", 1, 11, 22, inputs=(2, 3))
@@ -24,7 +27,7 @@ def conv(c: Context) -> Value:
     """Sums of windows times weights, plus a bias"""
     weights = c.value(1)
     c.require(weights.type.rank >= 3, f"has the weights {weights.type}")
-    w = window(c, weights.type.dims[2:], most_axes=_MOST_AXES, negative=True)
+    w = window(c, weights.type.dims[2:], negative=True)
     _check_pads(c, w)
     x, w = cropped(c, c.x, w)
     return convolved(c, x, weights, c.optional(2), w)
@@ -112,13 +115,44 @@ def _overlapped(c: Context, given: list[int] | None, bias: Value | None) -> Valu
     before = [max(-p, 0) for p in pads[:axes]]
     extra = [e + max(-p, 0) for e, p in zip(extra, pads[axes:], strict=True)]
     kept = tuple(max(p, 0) for p in pads)
-    op = ConvTranspose(w.strides, kept, w.dilations, c.int("group", 1), tuple(extra))
-    if not any(before):
-        return c.add(op, c.x, weights, bias)
-    y = c.add(Pad((0, 0, *before, 0, 0, *[0] * axes)), c.add(op, c.x, weights, None))
+    if axes <= 3:
+        op = ConvTranspose(w.strides, kept, w.dilations, c.int("group", 1), tuple(extra))
+        if not any(before):
+            return c.add(op, c.x, weights, bias)
+        y = c.add(op, c.x, weights, None)
+    else:
+        y = _by_columns(c, replace(w, pads=kept), extra)
+    if any(before):
+        y = c.add(Pad((0, 0, *before, 0, 0, *[0] * axes)), y)
     if bias is None:
         return y
     return c.add(Add(), y, c.reshape(bias, (bias.type.size, *[1] * axes)))
+
+
+def _by_columns(c: Context, w: WindowAttributes, extra: Sequence[int]) -> Value:
+    """A transposed convolution over any number of axes: products, summed at their places."""
+    weights, group, axes = c.value(1), c.int("group", 1), len(w.kernel)
+    (n, channels), sizes = c.x.type.dims[:2], c.x.type.dims[2:]
+    good = group >= 1 and channels % group == 0 and weights.type.dims[0] == channels
+    c.require(good, f"has the weights {weights.type} for {c.x.type} in {group} groups")
+    rows = weights.type.size // max(channels, 1)
+    matrix = c.reshape(weights, (1, group, channels // group, rows))
+    images = c.reshape(c.x, (n, group, channels // group, math.prod(sizes)))
+    columns = c.add(MatMul(transpose_a=True), matrix, images)
+    blocks, beyond = [], []
+    for axis, size in enumerate(sizes):
+        before, after = w.pads[axis], w.pads[axis + axes] - extra[axis]
+        full = (size - 1) * w.strides[axis] + w.extents[axis] - before - max(after, 0)
+        c.require(full >= 1 and size >= 1, f"has the pads {list(w.pads)} for {c.x.type}")
+        blocks.append(
+            BlockAxis(
+                w.kernel[axis], w.strides[axis], w.dilations[axis], before, max(after, 0), full
+            )
+        )
+        beyond.append(max(-after, 0))
+    outputs = group * weights.type.dims[1]
+    y = placed(c, c.reshape(columns, (n, outputs, *w.kernel, *sizes)), blocks)
+    return c.add(Pad((*[0] * (axes + 4), *beyond)), y) if any(beyond) else y
 
 
 def _pads_for(

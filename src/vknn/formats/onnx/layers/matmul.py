@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.registry import operator
-from vknn.graph import Value
+from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.integer_matmul import IntegerProduct
 from vknn.ops.matmul import MatMul
@@ -42,16 +42,16 @@ def gemm(c: Context) -> Value:
     kind = a.type.dtype
     good = bias is None or bias.type.rank <= 2
     c.require(good, f"adds {bias and bias.type}, which does not broadcast to a matrix")
-    if beta == 0.0:
-        bias = None
-    elif bias is not None and beta != 1.0:
-        bias = _scaled(c, bias, beta)
     if not kind.is_float:
         a, b = (
             c.add(Transpose((1, 0)), m) if t else m for m, t in zip((a, b), turned, strict=True)
         )
-        found = _scaled(c, c.add(IntegerProduct(), a, b), alpha)
-        return found if bias is None else c.add(ew.Add(), found, bias)
+        found = c.add(IntegerProduct(), a, b)
+        return _whole_sum(c, found, alpha, bias if beta else None, beta)
+    if beta == 0.0:
+        bias = None
+    elif bias is not None and beta != 1.0:
+        bias = _scaled(c, bias, beta)
     inside = bias if bias is not None and alpha == 1.0 and _is_row(bias) else None
     if inside is not None:
         width = b.type.dims[0 if turned[1] else 1]
@@ -66,10 +66,16 @@ def _is_row(value: Value) -> bool:
     return len(dims) == 1 or (len(dims) == 2 and dims[0] == 1)
 
 
+def _whole_sum(c: Context, a: Value, alpha: float, b: Value | None, beta: float) -> Value:
+    """alpha * a + beta * b of integers; where a factor has a fraction, without the sum's."""
+    kind = a.type.dtype
+    if not (alpha.is_integer() and beta.is_integer()):
+        a, b = c.cast(a, DType.FLOAT64), None if b is None else c.cast(b, DType.FLOAT64)
+    found = _scaled(c, a, alpha)
+    return c.cast(found if b is None else c.add(ew.Add(), found, _scaled(c, b, beta)), kind)
+
+
 def _scaled(c: Context, value: Value, factor: float) -> Value:
     if factor == 1.0:
         return value
-    kind = value.type.dtype
-    if not kind.is_float and factor != int(factor):
-        c.refuse(f"the factor {factor} of {kind.value}")
-    return c.add(ew.Mul(), value, c.scalar(factor, kind))
+    return c.add(ew.Mul(), value, c.scalar(factor, value.type.dtype))

@@ -27,14 +27,11 @@ from vknn.ops.movement.shape import Expand, Pad, Slice
 from vknn.ops.pooling.pool import AveragePool, GlobalAveragePool, GlobalMaxPool, MaxPool
 from vknn.ops.reduction import ReduceL1, ReduceL2, ReduceSum
 
-#: Spatial axes of a pool.
-_MOST_AXES = 8
-
 
 @operator("MaxPool", 1, 8, 10, 11, 12, 22, outputs=(1, 2))
 def max_pool(c: Context) -> tuple[Value, ...]:
     """The largest element of each window, and its place in the whole tensor"""
-    w = window(c, dilated=c.version >= 10, most_axes=_MOST_AXES)
+    w = window(c, dilated=c.version >= 10)
     found = pooled_maximum(c, c.x, w)
     return (found, largest_places(c, w)) if c.wants(1) else (found,)
 
@@ -118,7 +115,7 @@ def _outer_sums(parts: Sequence[np.ndarray], strides: Sequence[int]) -> np.ndarr
 @operator("MaxUnpool", 9, 11, 22, inputs=(2, 3))
 def max_unpool(c: Context) -> Value:
     """Elements at the places that MaxPool gave, zeros elsewhere"""
-    w, x, places = window(c, dilated=False, most_axes=8), c.x, c.value(1)
+    w, x, places = window(c, dilated=False), c.x, c.value(1)
     c.require(places.type.dims == x.type.dims, f"has the places {places.type} for {x.type}")
     axes, dims = len(w.kernel), x.type.dims
     whole = [
@@ -148,7 +145,7 @@ def average_pool(c: Context) -> Value:
 
 def pooled_mean(c: Context, count_pads: bool) -> Value:
     """The mean of each window of the first input; ``count_pads``: its padding counts."""
-    w = window(c, dilated=c.version >= 19, most_axes=_MOST_AXES)
+    w = window(c, dilated=c.version >= 19)
     x, w = cropped(c, c.x, w, signed=True)
     begins, ends, over = pool_pads(c, w, x.type.dims[2:])
     if count_pads and any(over):  # what windows reach beyond the padding never counts
@@ -176,7 +173,7 @@ def _dilated_mean(c: Context, x: Value, w: WindowAttributes, count_pads: bool) -
 @operator("LpPool", 1, 2, 11, 18, 22)
 def lp_pool(c: Context) -> Value:
     """The p-norm of each window"""
-    w = window(c, dilated=c.version >= 18, most_axes=_MOST_AXES)
+    w = window(c, dilated=c.version >= 18)
     power = c.float("p", 2.0) if c.version == 1 else c.int("p", 2)
     x, w = cropped(c, _powers(c, power), w, signed=True)
     total = over_axes(c, x, w, reach(c, w, x), lambda x, w: window_sums(c, x, w))

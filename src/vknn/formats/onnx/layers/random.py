@@ -9,8 +9,10 @@ import numpy as np
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.registry import operator
+from vknn.formats.onnx.small_floats import as_float
 from vknn.graph import DType, Op, Value
 from vknn.ops import elementwise as ew
+from vknn.ops.casting import LowPrecisionCast
 from vknn.ops.elementwise.logic import Less, Where
 from vknn.ops.movement.shape import Expand, Identity
 from vknn.ops.random import RandomCategorical, RandomNormal, RandomUniform
@@ -99,13 +101,17 @@ def multinomial(c: Context) -> Value:
 
 def _dropped(c: Context, ratio: float) -> tuple[Value, Value]:
     """The first input with such a part of its elements 0, the others larger; which are kept."""
-    kind = c.x.type.dtype
-    kept = happens(c, c.constant(np.full(c.x.type.dims, 1.0 - ratio, np.float32), "part"))
-    scaled = c.add(ew.Mul(), c.x, c.scalar(1.0 / (1.0 - ratio), kind))
-    return c.add(Where(), kept, scaled, c.scalar(0.0, kind)), kept
+    x = as_float(c, c.x)
+    kind = x.type.dtype
+    kept = happens(c, c.constant(np.full(x.type.dims, 1.0 - ratio, np.float32), "part"))
+    scaled = c.add(ew.Mul(), x, c.scalar(1.0 / (1.0 - ratio), kind))
+    found = c.add(Where(), kept, scaled, c.scalar(0.0, kind))
+    if c.x.type.dtype is not kind:
+        found = c.add(LowPrecisionCast(c.x.type.dtype), found)
+    return found, kept
 
 
-@operator("Dropout", 1, 6, 7, 10, 12, 13, 22, inputs=(1, 3), outputs=(1, 2), like=0)
+@operator("Dropout", 1, 6, 7, 10, 12, 13, 22, inputs=(1, 3), outputs=(1, 2), any_type=True)
 def dropout(c: Context) -> tuple[Value, ...]:
     """The input; in training mode with a part of it 0, drawn anew in each run"""
     if c.version >= 12 and c.optional(2) is not None and bool(c.number(2, "training_mode")):

@@ -18,15 +18,16 @@ from vknn.ops.sampling.grid_sample import MODES, PADDINGS, GridSample
 _TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
 #: float32 places are exact up to here.
 _LONGEST_AXIS = 1 << 24
+_MOST_AXES = 3
 
 
 @lowers(GridSample)
 def grid_sample(problem: Problem) -> Sequence[Candidate]:
-    """The candidate for every mode, padding and number of axes."""
+    """The candidate for every mode and padding, over two or three axes."""
     (x, places), (y,), op = problem.inputs, problem.outputs, problem.op
     assert x is not None and places is not None
     assert isinstance(op, GridSample)
-    if max(x.dims[2:]) >= _LONGEST_AXIS:
+    if x.rank - 2 > _MOST_AXES or max(x.dims[2:]) >= _LONGEST_AXIS:
         return []
     taps = _TAPS[op.mode] ** (x.rank - 2)
     moved = storage_bytes(y, Layout.C4) + storage_bytes(places, Layout.LINEAR)

@@ -15,7 +15,10 @@ from vknn.ops.convolution.conv import Conv
 from vknn.ops.movement.shape import Slice
 
 _AUTO = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")
-_MOST_AXES = 3
+#: Spatial axes of a window.
+_MOST_AXES = 8
+#: Those of a kernel.
+_KERNEL_AXES = 3
 _MOST_PAD = 1 << 28
 _MOST_TAPS = 1 << 24
 
@@ -68,13 +71,11 @@ def window(
     c: Context,
     kernel: Sequence[int] | None = None,
     dilated: bool = True,
-    most_axes: int = _MOST_AXES,
     negative: bool = False,
 ) -> WindowAttributes:
     """The window of a node; ``kernel``: of its weights, which an attribute may only repeat.
 
-    ``most_axes``: what the caller can do; ``negative``: whether it takes pads below 0
-    (:func:`cropped`).
+    ``negative``: whether the caller takes pads below 0 (:func:`cropped`).
     """
     stated = c.int_list("kernel_shape", None)
     if kernel is None:
@@ -82,7 +83,7 @@ def window(
     c.require(stated is None or tuple(stated) == tuple(kernel), f"says its kernel is {stated}")
     axes = len(kernel)
     c.require(c.rank == axes + 2, f"has a kernel of {axes} axes for {c.x.type}")
-    if not 1 <= axes <= most_axes:
+    if not 1 <= axes <= _MOST_AXES:
         c.refuse(f"{axes} spatial axes")
     c.require(math.prod(kernel) <= _MOST_TAPS, f"has the impossible kernel {list(kernel)}")
     ones, zeros = (1,) * axes, (0,) * (2 * axes)
@@ -174,7 +175,7 @@ def over_axes(
     if min(rooms) < 0 and min(counts) == 0:
         # No window at all: as in onnxruntime, which divides towards zero.
         return c.constant(np.zeros((*x.type.dims[:2], *counts), x.type.dtype.numpy), "windows")
-    if axes <= _MOST_AXES:
+    if axes <= _KERNEL_AXES:
         return pooled(x, replace(w, pads=tuple(pads), auto_pad="NOTSET"))
     for first in range(0, axes, 2):
         own = slice(first, first + 2)

@@ -12,8 +12,6 @@ from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.normalization import GroupNormalization
 
-_MOST_AXES = 3
-
 
 def _first(c: Context, x: Value) -> Value:
     """``x`` with its channels behind the batch."""
@@ -48,14 +46,14 @@ def _convolved(c: Context) -> Value:
     depth = x.type.dims[1] // max(c.int("group", 1), 1)
     if weights.type.dims[1] != depth and weights.type.dims[-1] == depth:
         weights = _first(c, weights)  # some files have their channels last, too
-    x, w = cropped(c, x, window(c, weights.type.dims[2:], most_axes=_MOST_AXES, negative=True))
+    x, w = cropped(c, x, window(c, weights.type.dims[2:], negative=True))
     return convolved(c, x, weights, c.optional(2), w)
 
 
 @operator("NhwcMaxPool", 1, domain=MICROSOFT)
 def nhwc_max_pool(c: Context) -> Value:
     """MaxPool of images whose channels are the last axis"""
-    w = window(c, most_axes=_MOST_AXES)
+    w = window(c)
     return _last(c, pooled_maximum(c, _first(c, c.x), w))
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.registry import Convert, operator
+from vknn.formats.onnx.small_floats import as_float
 from vknn.formats.onnx.steps import Item
 from vknn.graph import DType, Op, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.bits import BitwiseNot
-from vknn.ops.casting import LowPrecisionCast
 from vknn.ops.elementwise.logic import Equal, Greater, Not, NotEqual, Where
 from vknn.ops.movement.shape import Identity
 
@@ -27,7 +27,7 @@ def _register() -> None:
                       ew.Sqrt, ew.Tanh)),
         ((7, 22), (ew.Acos, ew.Asin, ew.Atan, ew.Cos, ew.Sin, ew.Tan)),
         ((9, 22), (ew.Acosh, ew.Asinh, ew.Atanh, ew.Cosh, ew.Sinh)),
-        ((9, 13), (ew.Erf, ew.Sign)),
+        ((9, 13), (ew.Sign,)),
         ((1, 22), (ew.Softplus, ew.Softsign)),
         ((1, 6, 13, 14), (ew.Relu,)),
         ((11, 22), (ew.Round,)),
@@ -49,6 +49,14 @@ def identity(c: Context) -> Item:
     """The input itself, a tensor, a sequence or an optional."""
     found = c.item(0)
     return c.add(Identity(), found) if isinstance(found, Value) else found
+
+
+@operator("Erf", 9, 13)
+def erf(c: Context) -> Value:
+    """The error function, 2/sqrt(pi) * integral of exp(-t^2) from 0 to x; of integers whole"""
+    kind = c.x.type.dtype
+    real = c.x if kind.is_float else c.cast(c.x, DType.FLOAT64)
+    return c.cast(c.add(ew.Erf(), real), kind)
 
 
 @operator("Celu", 12, 28)
@@ -120,25 +128,20 @@ def shrink(c: Context) -> Value:
     return c.cast(c.add(op, c.cast(c.x, wide)), kind)
 
 
-def _wide(c: Context) -> Value:
-    """The input, small floats as float32. Raises Malformed where it is no float."""
-    kind = c.x.type.dtype
-    c.require(kind.is_float or kind.is_small_float, f"takes floats, not {c.x.type}")
-    return c.add(LowPrecisionCast(DType.FLOAT32), c.x) if kind.is_small_float else c.x
-
-
 @operator("IsNaN", 9, 13, 20, any_type=True)
 def is_nan(c: Context) -> Value:
     """Whether each element is NaN"""
-    x = _wide(c)
+    x = as_float(c, c.x)
+    c.require(x.type.dtype.is_float, f"takes floats, not {c.x.type}")
     return c.add(NotEqual(), x, x)
 
 
 @operator("IsInf", 10, 20, any_type=True)
 def is_inf(c: Context) -> Value:
     """Whether each element is infinite, of the signs asked for"""
-    x = _wide(c)
+    x = as_float(c, c.x)
     kind = x.type.dtype
+    c.require(kind.is_float, f"takes floats, not {c.x.type}")
     positive, negative = c.flag("detect_positive", True), c.flag("detect_negative", True)
     if positive and negative:
         return c.add(Equal(), c.add(ew.Abs(), x), c.scalar(float("inf"), kind))

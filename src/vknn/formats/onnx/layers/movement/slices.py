@@ -60,15 +60,21 @@ def _sliced(
     return c.add(Slice(tuple(begins), tuple(stops), tuple(places), tuple(steps)), c.x)
 
 
+def _first_sizes(c: Context) -> list[int] | None:
+    """The sizes of the first version, whose input has the type of what is split."""
+    if c.optional(1) is None:
+        return list(c.int_list("split", ())) or None
+    given = c.data(1).astype(np.float64).reshape(-1)
+    whole = np.isfinite(given).all() and not np.mod(given, 1).any()
+    c.require(bool(whole), f"splits in parts of {given.tolist()}")
+    return [int(size) for size in given]
+
+
 @operator("Split", 1, 2, 11, 13, 18, inputs=(1, 2), outputs=(1, None), any_type=True)
 def split(c: Context) -> list[Value]:
     """Parts along an axis, of the sizes given or of equal ones"""
     axis, count = c.axis(c.int("axis", 0), c.rank), len(c.node.outputs)
-    sizes = int_values(c, "split", 1, 13)
-    if c.version == 1 and c.optional(1) is not None:  # in the type of what is split
-        given = c.data(1).reshape(-1)
-        c.require(bool(np.isfinite(given).all()), f"splits in {given.tolist()}")
-        sizes = [int(size) for size in given]
+    sizes = _first_sizes(c) if c.version == 1 else int_values(c, "split", 1, 13)
     if c.version >= 18:
         stated = (sizes is not None) + c.has("num_outputs")
         c.require(stated == 1, "needs either sizes or num_outputs, and not both")

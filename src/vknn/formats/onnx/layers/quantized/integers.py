@@ -11,14 +11,20 @@ from vknn.formats.onnx.layers.common.integer_products import (
     float_multiplier,
     integer_product,
     requantized_product,
+    unit_multiplier,
 )
 from vknn.formats.onnx.layers.common.quantization import BYTES, shifted
-from vknn.formats.onnx.layers.common.windows import window
+from vknn.formats.onnx.layers.common.windows import WindowAttributes, cropped, window
+from vknn.formats.onnx.layers.convolution import convolved as real_convolved
+from vknn.formats.onnx.layers.matmul import product
 from vknn.formats.onnx.registry import operator
+from vknn.formats.onnx.small_floats import as_float
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
+from vknn.ops.casting import LowPrecisionCast
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise.logic import Equal, Where
+from vknn.ops.quantized import fixed_point as fp
 from vknn.ops.quantized.convolution import QuantizedConv
 from vknn.ops.reduction import ReduceMax, ReduceMin
 
@@ -38,15 +44,56 @@ def conv_integer(c: Context) -> Value:
 def convolved(c: Context, x: Value, w: Value, x_zero: Value | None, w_zero: Value | None) -> Value:
     """The sums of (x - zero point) * (w - zero point), as int32.
 
-    They are computed in float64, which holds them exactly; padding is 0 behind the subtraction.
+    Of bytes and constant weights they are one op; of others they are computed in float64, which
+    holds them exactly. Padding is 0 behind the subtraction.
     """
-    place = window(c, w.type.dims[2:])
+    place = window(c, w.type.dims[2:], negative=True)
+    x, place = cropped(c, x, place)
+    whole = _constant_weights(c, w, w_zero)
+    simple = x.type.dtype in BYTES and len(place.kernel) <= 3
+    if whole is not None and simple and (x_zero is None or x_zero.type.size == 1):
+        return _sums_of_bytes(c, x, whole, x_zero, place)
     if w_zero is not None and w_zero.type.size > 1:
         w_zero = c.reshape(w_zero, (w_zero.type.size, *[1] * (w.type.rank - 1)))
     values = [shifted(c, v, z) for v, z in ((x, x_zero), (w, w_zero))]
     wide = [c.cast(v, DType.FLOAT64) for v in values]
-    op = Conv(place.strides, place.resolved(x.type.dims[2:]), place.dilations, c.int("group", 1))
-    return c.cast(c.add(op, *wide, None), DType.INT32)
+    return c.cast(real_convolved(c, wide[0], wide[1], None, place), DType.INT32)
+
+
+def _constant_weights(c: Context, w: Value, zero: Value | None) -> np.ndarray | None:
+    """Weights without their zero points, int8 or int16; None where they are no constants."""
+    numbers, shift = w.constant, None if zero is None else zero.constant
+    if numbers is None or w.type.dtype not in BYTES or (zero is not None and shift is None):
+        return None
+    if shift is None:
+        return numbers if numbers.dtype == np.int8 else numbers.astype(np.int16)
+    shift = shift.astype(np.int16).reshape(-1, *[1] * (numbers.ndim - 1))
+    return numbers if not shift.any() and numbers.dtype == np.int8 else numbers - shift
+
+
+def _sums_of_bytes(
+    c: Context, x: Value, weights: np.ndarray, zero: Value | None, place: WindowAttributes
+) -> Value:
+    """The sums for constant weights; a zero point that is none is taken off behind the sums."""
+    known, group, sizes = constant_zero(zero), c.int("group", 1), x.type.dims[2:]
+    pads = place.resolved(sizes)
+    op = QuantizedConv(
+        place.strides, pads, place.dilations, group, zero_in=known or 0,
+        low=fp.INT32_MIN, high=fp.INT32_MAX, dtype=DType.INT32, rounding="none",
+    )  # fmt: skip
+    found = c.add(op, x, c.constant(weights, "weights"), None, *unit_multiplier(c))
+    if known is not None or zero is None:
+        return found
+    totals = weights.sum(axis=1, keepdims=True, dtype=np.float64)
+    # Of each window the weights that meet no padding: all of them where there is none.
+    if not any(pads):
+        counted = totals.sum(axis=tuple(range(2, totals.ndim)), keepdims=True).swapaxes(0, 1)
+    else:
+        ones = np.ones((1, 1, *sizes))
+        (counted,) = Conv(place.strides, pads, place.dilations).reference(ones, totals)
+    excess = c.constant(counted.astype(np.int32), "weights of windows")
+    point = c.cast(c.reshape(zero, ()), DType.INT32)
+    return c.add(ew.Sub(), found, c.add(ew.Mul(), excess, point))
 
 
 @operator("QLinearConv", 10, inputs=(8, 9))
@@ -67,17 +114,36 @@ def qlinear_conv(c: Context) -> Value:
     return requantized(c, sums, factor, y_zero)
 
 
-@operator("QLinearMatMul", 10, 21, inputs=8)
+@operator("QLinearMatMul", 10, 21, inputs=8, any_type=True)
 def qlinear_matmul(c: Context) -> Value:
-    """A product of quantized integers, as quantized integers"""
+    """A product of quantized integers or float8, as such"""
     a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (c.value(i) for i in range(8))
     rows = a_scale.type.rank == 1 and a_scale.type.size != 1
     a_scale = c.reshape(a_scale, (a_scale.type.size, 1)) if rows else a_scale
     factor = _factor(c, a_scale, b_scale, y_scale)
+    if any(v.type.dtype.is_small_float for v in (a, b, y_zero)):
+        return _real_product(c, (a, a_zero), (b, b_zero), factor, y_zero)
     whole = requantized_product(c, a, b, (a_zero, b_zero, y_zero), factor)
     if whole is not None:
         return whole
     return requantized(c, integer_product(c, a, b, a_zero, b_zero), factor, y_zero)
+
+
+def _real_product(
+    c: Context, a: tuple[Value, Value], b: tuple[Value, Value], factor: Value, y_zero: Value
+) -> Value:
+    """The same where float8 takes part: products of floats, of values without zero points."""
+    real = []
+    for (value, zero), rows in ((a, True), (b, False)):
+        value, zero = (c.cast(as_float(c, v), DType.FLOAT32) for v in (value, zero))
+        lone = zero.type.rank == 1 and zero.type.size != 1
+        zero = c.reshape(zero, (zero.type.size, 1)) if lone and rows else zero
+        real.append(c.add(ew.Sub(), value, c.reshape(zero, ()) if zero.type.size == 1 else zero))
+    sums = product(c, *real)
+    to = y_zero.type.dtype
+    if not to.is_small_float:
+        return requantized(c, sums, factor, y_zero)
+    return c.add(LowPrecisionCast(to), c.add(ew.Mul(), sums, factor))
 
 
 def _factor(c: Context, a: Value, b: Value, y: Value) -> Value:
@@ -130,15 +196,16 @@ def _whole_conv(
 
     ``zeros``: of x, w and y. ``factor``: of the sums, one or one for each channel.
     """
-    numbers, factors, target = w.constant, factor.constant, ByteTarget.of(zeros[2])
-    zero_in, zero_w = constant_zero(zeros[0]), zeros[1].constant
-    known = numbers is not None and factors is not None and zero_w is not None
-    if not known or target is None or zero_in is None or x.type.dtype not in BYTES:
+    factors, target = factor.constant, ByteTarget.of(zeros[2])
+    zero_in, weights = constant_zero(zeros[0]), _constant_weights(c, w, zeros[1])
+    if weights is None or factors is None or target is None or zero_in is None:
         return None
-    assert numbers is not None and factors is not None and zero_w is not None
-    shift = zero_w.astype(np.int16).reshape(-1, *[1] * (numbers.ndim - 1))
-    weights = numbers if not shift.any() and numbers.dtype == np.int8 else numbers - shift
-    place = window(c, w.type.dims[2:])
+    if x.type.dtype not in BYTES:
+        return None
+    place = window(c, w.type.dims[2:], negative=True)
+    if len(place.kernel) > 3:
+        return None
+    x, place = cropped(c, x, place)
     op = QuantizedConv(
         place.strides, place.resolved(x.type.dims[2:]), place.dilations, c.int("group", 1),
         zero_in=zero_in, zero_out=target.zero, low=target.low, high=target.high,

@@ -7,6 +7,7 @@ import numpy as np
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.common.quantization import BYTES
 from vknn.formats.onnx.registry import MICROSOFT, operator
+from vknn.formats.onnx.small_floats import as_float
 from vknn.graph import DType, Quantization, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.casting import LowPrecisionCast
@@ -18,6 +19,8 @@ _VERSIONS = (10, 13, 19, 21, 23, 24, 25, 28)
 _SMALL_RANGES = {
     DType.INT4: (-8, 7), DType.UINT4: (0, 15), DType.INT2: (-2, 1), DType.UINT2: (0, 3),
 }  # fmt: skip
+#: Floats of less than a byte.
+_FEW_BITS = (DType.FLOAT4E2M1, DType.FLOAT6E2M3, DType.FLOAT6E3M2)
 #: Numbers that are no codes.
 _REAL = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT64, DType.BOOL, DType.STRING)
 #: Element types of scales.
@@ -46,6 +49,9 @@ def quantize_linear(c: Context) -> Value:
         zero = None if zero is None else _aligned(c, zero, x)
     if to.is_small_float:
         quotient = c.add(ew.Div(), x, _aligned(c, scale, x))
+        if zero is not None and to in _FEW_BITS:
+            # As ONNX's reference has it; of float8 the zero point only says the type.
+            quotient = c.add(ew.Add(), quotient, _aligned(c, as_float(c, zero), x))
         return c.add(LowPrecisionCast(to, c.flag("saturate", True)), quotient)
     zero = None if zero is None else _plain_integer(c, zero)
     low, high, kind = _range(to)
@@ -167,7 +173,9 @@ def dequantize_linear(c: Context) -> Value:
     scale = _float(c, given, DType.FLOAT32)
     x, scale, zero = _spread(c, x, scale, zero)
     if x.type.dtype.is_small_float:
-        real = c.add(LowPrecisionCast(DType.FLOAT32), x)
+        real = as_float(c, x)
+        if zero is not None and x.type.dtype in (DType.FLOAT6E2M3, DType.FLOAT6E3M2):
+            real = c.add(ew.Sub(), real, _aligned(c, as_float(c, zero), x))
         found = c.add(ew.Mul(), real, _aligned(c, scale, x))
         return c.cast(found, to)
     whole = _whole(c, x)

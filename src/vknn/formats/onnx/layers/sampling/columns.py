@@ -7,13 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from vknn.formats.onnx.context import Context
+from vknn.formats.onnx.layers.common.other_types import by_parts
 from vknn.formats.onnx.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops.convolution.im2col import Col2Im
 
+#: Integers that a float64 does not hold; sums of uint64 are the same modulo 2^64.
+_WIDE = DType.INT64
+
 
 @dataclass(frozen=True)
-class _Axis:
+class BlockAxis:
     """The blocks along an axis of an image of ``size``."""
 
     taps: int
@@ -25,7 +29,7 @@ class _Axis:
 
     @property
     def count(self) -> int:
-        """How many blocks there are."""
+        """The number of blocks that fit."""
         extent = (self.taps - 1) * self.spread + 1
         return (self.size + self.before + self.after - extent) // self.step + 1
 
@@ -42,17 +46,21 @@ def col2im(c: Context) -> Value:
     sane = min(*steps, *spreads) >= 1 and min(pads) >= 0
     c.require(sane, f"has the strides {steps}, dilations {spreads} and pads {pads}")
     ends = pads[number:]
-    axes = [_Axis(*one) for one in zip(block, steps, spreads, pads, ends, image, strict=False)]
+    axes = [BlockAxis(*one) for one in zip(block, steps, spreads, pads, ends, image, strict=False)]
     n, rows, windows = c.x.type.dims
     parts, counts = math.prod(block), [axis.count for axis in axes]
     good = rows % parts == 0 and min(counts) >= 1 and windows == math.prod(counts)
     c.require(good, f"{c.x.type} does not hold blocks {block} of an image {image}")
-    x = c.x if kind.is_float else c.cast(c.x, DType.FLOAT64)
-    columns = c.reshape(x, (n, rows // parts, *block, *counts))
-    return c.cast(_placed(c, columns, axes), kind)
+    shape = (n, rows // parts, *block, *counts)
+    if kind.is_complex:
+        return by_parts(c, c.x, lambda real: placed(c, c.reshape(real, shape), axes))
+    c.require(kind.is_float or kind.is_integer or kind is DType.BOOL, f"sums no {c.x.type}")
+    wide = _WIDE if kind.is_integer and kind.itemsize > 4 else DType.FLOAT64
+    x = c.x if kind.is_float else c.cast(c.x, wide)
+    return c.cast(placed(c, c.reshape(x, shape), axes), kind)
 
 
-def _placed(c: Context, x: Value, axes: Sequence[_Axis]) -> Value:
+def placed(c: Context, x: Value, axes: Sequence[BlockAxis]) -> Value:
     """x [n, channels, taps..., counts...] as an image [n, channels, sizes...].
 
     The last two axes are summed first; the others count as channels meanwhile.
@@ -74,14 +82,14 @@ def _placed(c: Context, x: Value, axes: Sequence[_Axis]) -> Value:
     last = (*range(2 + 2 * k, 2 + 2 * k + len(own)),)
     inner = c.transpose(found, (0, 1, *last, *range(2, 2 + 2 * k)))
     inner = c.reshape(inner, (n, channels * math.prod(sizes), *lead))
-    image = c.reshape(_placed(c, inner, rest), (n, channels, *sizes, *(axis.size for axis in rest)))
+    image = c.reshape(placed(c, inner, rest), (n, channels, *sizes, *(axis.size for axis in rest)))
     split = 2 + len(own)
     return c.transpose(image, (0, 1, *range(split, split + k), *range(2, split)))
 
 
-def _columns_op(axes: Sequence[_Axis]) -> Col2Im:
+def _columns_op(axes: Sequence[BlockAxis]) -> Col2Im:
     """The op over one or two axes."""
-    first, second = axes if len(axes) == 2 else (_Axis(1, 1, 1, 0, 0, 1), axes[0])
+    first, second = axes if len(axes) == 2 else (BlockAxis(1, 1, 1, 0, 0, 1), axes[0])
     return Col2Im(
         (first.taps, second.taps),
         (first.step, second.step),

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from vknn.formats.onnx.context import Context
+from vknn.formats.onnx.layers.common.other_types import by_parts, by_places
 from vknn.formats.onnx.layers.movement.made import MAX_MADE
 from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.graph import DType, Value
@@ -39,18 +40,29 @@ def grid_sample(c: Context) -> Value:
     x, grid, kind = c.x, c.value(1), c.x.type.dtype
     good = x.type.rank == grid.type.rank >= 3 and grid.type.dims[-1] == x.type.rank - 2
     c.require(good, f"has the grid {grid.type} for {x.type}")
-    if x.type.rank > 5 or (mode == "cubic" and x.type.rank > 4):
-        c.refuse(f"{x.type.rank - 2} spatial axes in the mode {mode!r}")
+    c.require(kind is not DType.STRING or mode == "nearest", f"computes no {mode} mean of {x.type}")
+    if mode == "nearest" and kind in (DType.STRING, DType.INT64, DType.UINT64):
+        return by_places(c, x, lambda real: sampled(c, op, real, grid))
+    if kind.is_complex:
+        return by_parts(c, x, lambda real: sampled(c, op, real, grid))
     if not kind.is_float:
         x = c.cast(x, DType.FLOAT32 if kind.itemsize < 4 else DType.FLOAT64)
-    if x.type.rank > 3:
-        return c.cast(c.add(op, x, grid), kind)
-    # A single axis is the row of an image of height 1, whose middle is at 0.
-    n, channels, width = x.type.dims
-    places = c.reshape(grid, (n, 1, grid.type.dims[1], 1))
-    both = c.add(Pad((0, 0, 0, 0, 0, 0, 0, 1)), places)
-    found = c.add(op, c.reshape(x, (n, channels, 1, width)), both)
-    return c.cast(c.reshape(found, (n, channels, grid.type.dims[1])), kind)
+    return c.cast(sampled(c, op, x, grid), kind)
+
+
+def sampled(c: Context, op: GridSample, x: Value, grid: Value) -> Value:
+    """Samples of x [N, C, spatial...] at a grid [N, places..., axes]: [N, C, places...].
+
+    A single axis is the row of an image of height 1, whose middle is at 0.
+    """
+    (n, channels), sizes, axes = x.type.dims[:2], x.type.dims[2:], x.type.rank - 2
+    places = grid.type.dims[1:-1]
+    if axes == 1:
+        grid = c.add(Pad((0, 0, 0, 0, 0, 0, 0, 1)), c.reshape(grid, (n, 1, math.prod(places), 1)))
+        x = c.reshape(x, (n, channels, 1, *sizes))
+    elif len(places) != axes:
+        grid = c.reshape(grid, (n, math.prod(places), *[1] * (axes - 1), axes))
+    return c.reshape(c.add(op, x, grid), (n, channels, *places))
 
 
 @operator("AffineGrid", 20, inputs=2)

@@ -8,12 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.formats.onnx.context import Context
+from vknn.formats.onnx.layers.common.other_types import by_parts
 from vknn.formats.onnx.layers.sampling.taps import COORDINATES, NEAREST, AxisResize
 from vknn.formats.onnx.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.elementwise.logic import Where
 from vknn.ops.indexing.gather import Gather
+from vknn.ops.integer_matmul import IntegerProduct
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Identity
 from vknn.ops.sampling.resize import Resize
@@ -21,6 +23,11 @@ from vknn.ops.sampling.resize import Resize
 _MODES = ("nearest", "linear", "cubic")
 #: Coordinates that the graph's own Resize knows.
 _KNOWN = ("half_pixel", "asymmetric", "align_corners")
+#: Integers that a float32 does not hold; onnxruntime makes one of int32 all the same.
+_WIDE = (DType.UINT32, DType.INT64, DType.UINT64)
+#: Integers that onnxruntime resizes.
+_WITH_KERNEL = (DType.INT32, DType.INT8, DType.UINT8)
+_FRACTION_BITS = 22
 #: Taps of which more are one product with a matrix.
 _FEW = 4
 _MAX_SIZE = 1 << 28
@@ -61,9 +68,8 @@ def resize(c: Context) -> Value:
     mode = c.text("mode", "nearest", _MODES)
     axes = _axes(c)
     dims = [axes[a].out if a in axes else d for a, d in enumerate(c.x.type.dims)]
-    if 0 in dims:
-        return c.constant(np.zeros(dims, c.x.type.dtype.numpy), "nothing")
-    c.require(0 not in c.x.type.dims, f"makes {dims} of the empty tensor {c.x.type}")
+    if 0 in (*dims, *c.x.type.dims):
+        return _of_nothing(c, dims)
     antialias, exclude = c.flag("antialias"), c.flag("exclude_outside")
     cubic = c.float("cubic_coeff_a", -0.75) if mode == "cubic" else None
     nearest = c.text("nearest_mode", "round_prefer_floor", NEAREST)
@@ -71,6 +77,12 @@ def resize(c: Context) -> Value:
     if any(part.coordinates == "tf_crop_and_resize" for part in axes.values()):
         found = _extrapolated(c, found, axes)
     return found
+
+
+def _of_nothing(c: Context, dims: Sequence[int]) -> Value:
+    """A result without elements, of the sizes ``dims``."""
+    c.require(0 in dims, f"makes {list(dims)} of the empty tensor {c.x.type}")
+    return c.constant(np.zeros(dims, c.x.type.dtype.numpy), "nothing")
 
 
 def _axes(c: Context) -> dict[int, AxisResize]:
@@ -88,7 +100,9 @@ def _axes(c: Context) -> dict[int, AxisResize]:
     else:
         assert sizes is not None
         wanted = [int(s) for s in sizes]
-        good = len(wanted) == len(axes) and min(wanted, default=1) > 0
+        none = [a for a, w in zip(axes, wanted, strict=False) if w == 0 and dims[a] == 0]
+        good = len(wanted) == len(axes) and min(wanted, default=1) >= 0
+        good = good and wanted.count(0) == len(none)
         c.require(good, f"has the sizes {wanted} for {len(axes)} axes")
         c.require(max(wanted, default=1) <= _MAX_SIZE, f"has the impossible sizes {wanted}")
         factors, outs = _policy(c, [dims[a] for a in axes], wanted)
@@ -164,19 +178,65 @@ def resized(
         for axis, part in places.items():
             x = c.add(Gather(axis), x, c.constant(part, f"places{axis}"))
         return x
+    c.require(kind is not DType.STRING, f"computes no {mode} mean of {x.type}")
     taps = {a: part.taps(cubic, antialias, exclude) for a, part in moved.items()}
-    wide = kind if kind.is_float else DType.FLOAT32
-    x = c.cast(x, wide)
-    whole = _as_one(c, x, moved, taps, mode, cubic)
-    if whole is None:
-        for axis, part_taps in taps.items():
-            x = _along(c, x, axis, part_taps)
-        whole = x
+    if kind.is_complex:
+        return by_parts(c, x, lambda real: _mixed(c, real, moved, taps, mode, cubic))
+    if antialias and kind in _WITH_KERNEL:
+        return _rounded_by_axes(c, x, taps)
+    wide = DType.FLOAT64 if kind in _WIDE else DType.FLOAT32
+    whole = _mixed(c, x if kind.is_float else c.cast(x, wide), moved, taps, mode, cubic)
     if kind.is_float:
         return whole
-    whole = c.add(ew.Round(), whole) if antialias else c.add(ew.Trunc(), whole)
+    if kind is DType.BOOL:
+        return c.cast(whole, kind)
+    # onnxruntime drops the fraction where it has a kernel; elsewhere ONNX's reference rounds.
+    rounds = antialias or mode == "cubic" or kind not in _WITH_KERNEL
+    whole = c.add(ew.Round() if rounds else ew.Trunc(), whole)
     info = np.iinfo(kind.numpy)
     return c.cast(c.add(ew.Clip(float(info.min), float(info.max)), whole), kind)
+
+
+def _rounded_by_axes(
+    c: Context, x: Value, taps: dict[int, list[tuple[np.ndarray, np.ndarray]]]
+) -> Value:
+    """Integers as onnxruntime antialiases them: rounded along each axis, halves up, the last first.
+
+    It clips int8 as if it were uint8, which is not followed. Weights of 8 bits have 22 of fraction.
+    """
+    kind = x.type.dtype
+    fixed = kind is not DType.INT32
+    wide, half = (DType.INT32, 1 << _FRACTION_BITS - 1) if fixed else (DType.FLOAT32, 0.5)
+    info = np.iinfo(kind.numpy)
+    x = c.cast(x, wide)
+    for axis in sorted(taps, reverse=True):
+        part = taps[axis]
+        if fixed:
+            part = [(at, np.rint(w * (1 << _FRACTION_BITS))) for at, w in part]
+        total = c.add(ew.Add(), _along(c, x, axis, part), c.scalar(half, wide))
+        if fixed:
+            total = c.add(ew.FloorDiv(), total, c.scalar(1 << _FRACTION_BITS, wide))
+        else:
+            total = c.add(ew.Floor(), total)
+        x = c.add(ew.Clip(float(info.min), float(info.max)), total)
+    return c.cast(x, kind)
+
+
+def _mixed(
+    c: Context,
+    x: Value,
+    axes: dict[int, AxisResize],
+    taps: dict[int, list[tuple[np.ndarray, np.ndarray]]],
+    mode: str,
+    cubic: float | None,
+) -> Value:
+    """Floats resized along axes by sums of elements times weights."""
+    whole = _as_one(c, x, axes, taps, mode, cubic)
+    if whole is not None:
+        return whole
+    for axis, part in taps.items():
+        x = _along(c, x, axis, part)
+    return x
 
 
 def _check_tables(c: Context, axes: dict[int, AxisResize], antialias: bool) -> None:
@@ -255,12 +315,12 @@ def _by_matrix(c: Context, x: Value, axis: int, taps: list[tuple[np.ndarray, np.
         np.add.at(matrix, (places, np.arange(out)), weights)
     rank = x.type.rank
     last = [a for a in range(rank) if a != axis] + [axis]
-    flat = c.transpose(x, last)
+    flat, op = c.transpose(x, last), MatMul() if x.type.dtype.is_float else IntegerProduct()
     weights_value = c.constant(matrix.astype(x.type.dtype.numpy), f"weights{axis}")
     if flat.type.rank == 1:
-        made = c.reshape(c.add(MatMul(), c.reshape(flat, (1, size)), weights_value), (out,))
+        made = c.reshape(c.add(op, c.reshape(flat, (1, size)), weights_value), (out,))
     else:
-        made = c.add(MatMul(), flat, weights_value)
+        made = c.add(op, flat, weights_value)
     return c.transpose(made, [last.index(a) for a in range(rank)])
 
 
@@ -273,5 +333,8 @@ def _extrapolated(c: Context, x: Value, axes: dict[int, AxisResize]) -> Value:
         inside = inside & part.inside().reshape(shape)
     if inside.all():
         return x
-    number = c.scalar(c.float("extrapolation_value", 0.0), x.type.dtype)
+    if x.type.dtype is DType.STRING:
+        number = c.constant(np.array(b"", object), "nothing")
+    else:
+        number = c.scalar(c.float("extrapolation_value", 0.0), x.type.dtype)
     return c.add(Where(), c.constant(inside, "inside"), x, number)
