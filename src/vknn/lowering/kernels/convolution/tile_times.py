@@ -46,7 +46,8 @@ class TileWork:
     """Work of a lane of convolution/conv.comp with a tile of ``pixels`` x ``block`` vec4s of sums.
 
     ``steps``: vec4s of input channels of all taps; ``together``: of a round (STEPS), 0 for one loop
-    over taps and channels, -1 for one over taps. ``pointwise``: without taps. ``waiting``: part of
+    over taps and channels, -1 for one over taps; ``alone``: of those that fill no round and are one
+    each. ``pointwise``: without taps. ``waiting``: part of
     a round's waits that is left, 1 where nothing is loaded ahead. ``converts``: factors take
     instructions to become float32. ``product``: a multiply-add, by one in float32.
     ``epilogue``: instructions for an element of the result. ``parts``: of the
@@ -72,10 +73,11 @@ class TileWork:
     unpacked: float = 0.0
     finish: float = 0.0
     scaled: float = 0.0
+    alone: int = 0
 
     def time(self, machine: Machine, lanes: int) -> float:
         """Microseconds of so many lanes."""
-        rounds = self.steps / max(1, self.together)
+        rounds = (self.steps - self.alone) / max(1, self.together) + self.alone
         instructions = self.steps * self._step(machine) + self._outside(machine)
         if machine.scalar:
             instructions += _SCALAR_ROUND * rounds
