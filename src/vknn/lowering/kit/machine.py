@@ -65,9 +65,9 @@ class Machine:
 
     @property
     def fill(self) -> float:
-        """A fill of counters: a transfer, which begins no sooner than a dispatch without a barrier
-        does (3/8 of one with its barrier, as static profiles assume)."""
-        return max(self.copy, _WITHOUT_BARRIER * self.dispatch)
+        """A fill of counters: on GPUs it begins as a dispatch without a barrier does (3/8 of one
+        with its barrier, as static profiles assume)."""
+        return _WITHOUT_BARRIER * self.dispatch if self.simds > 1 else self.copy
 
     def held(self, waves: int) -> int:
         """Waves that a SIMD has registers for where RDNA 2 has them for ``waves``."""

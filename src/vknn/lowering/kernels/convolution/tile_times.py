@@ -19,6 +19,8 @@ _PLACE, _PLACE_ALONE, _PLACE_AROUND = 9.0, 7.0, 8.5
 #: Instructions of a round beside products and loads.
 _ROUND = 8.0
 _SCALAR_ROUND = 6.0
+#: More of them in rounds of so many vec4s, whose weights lie further apart than a load reaches.
+_LONG, _LONG_ROUND = 8, 5.0
 #: Waits of a round for loads, and on GPUs with scalar loads besides; for four vec4s of weights and
 #: one of pixels, whose products are too few to be done while others come.
 _SCALAR_WAITS, _MORE_WAITS = 1.32, {(1, 4): 1.5}
@@ -37,6 +39,8 @@ _HELD = {
     (2, 4): (10, 10, 8),
     (4, 4): (5, 6, 4),
 }
+#: The same of Adreno's with places of pixels under taps.
+_HELD_PLACES = {(2, 2): 10}
 #: The same of NVIDIA's where lanes have parts of the channels.
 _HELD_PARTS = {(1, 1): 9, (2, 2): 6, (1, 4): 7}
 
@@ -80,7 +84,7 @@ class TileWork:
         rounds = (self.steps - self.alone) / max(1, self.together) + self.alone
         instructions = self.steps * self._step(machine) + self._outside(machine)
         if machine.scalar:
-            instructions += _SCALAR_ROUND * rounds
+            instructions += (_SCALAR_ROUND + _LONG_ROUND * (self.together >= _LONG)) * rounds
             each = _MORE_WAITS.get((self.pixels, self.block), _SCALAR_WAITS)
             waits = self.waiting * each * rounds + 1.7
         else:
@@ -91,6 +95,8 @@ class TileWork:
             waits += 1
         family = 0 if machine.scalar else 1 if machine.wave > 32 else 2
         held = _HELD.get((self.pixels, self.block), (8, 8, 8))[family]
+        if family == 1 and not self.pointwise:
+            held = _HELD_PLACES.get((self.pixels, self.block), held)
         if family == 2 and self.parts > 1:
             held = _HELD_PARTS.get((self.pixels, self.block), held)
         return machine.on_simds(lanes, instructions, waits, machine.held(held))
