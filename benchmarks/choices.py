@@ -8,8 +8,8 @@
 For each distinct problem of the networks (an op with its shapes and precision), the candidates that
 take and give the same layouts are compiled on the null device, but for those that are estimated at
 more than --near times the least. A candidate's time is that of its dispatches by a static profile,
-and for each what a dispatch costs on the card that the device stands for. Where the planner may join
-nodes to a chain, the chain and the nodes apart are such candidates, each by the kernels of the
+and for each what a dispatch costs on the card that the device stands for. Where the planner may
+join nodes to a chain, the chain and the nodes apart are such candidates, each by the kernels of the
 lowest estimates. Candidates that take counters bring a fill with them, so they are rivals only in
 networks that have one or where it pays. Exits with 1 where the planner takes a candidate more than
 10 % slower than the best.
