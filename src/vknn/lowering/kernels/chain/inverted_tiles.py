@@ -55,7 +55,7 @@ _NVIDIA_REGISTERS, _NVIDIA_BESIDE, _NVIDIA_UNIT = 512, 12, 8
 #: Vec4s of registers of two waves, those that Turnip takes for one that the kernel names, and what
 #: several rounds of the depthwise convolution keep.
 _ADRENO_REGISTERS, _ADRENO_TAKEN, _ADRENO_ROUNDS = 96, 2, 2
-#: Shared memory of a compute unit, and SIMDs that have it.
+#: Shared memory of a compute unit, and SIMDs that have it. Turnip's waves do not hang on it.
 _UNIT_SHARED, _UNIT_SIMDS = 1 << 16, 2
 
 
@@ -236,7 +236,9 @@ class Sizes:
         each = slices * each + ends * (10 + 8 * lanes.parts + 4 * self.epilogues[2]) + _OUTSIDE
         waits = slices * waits + ends + _OUTSIDE_WAITS
         room = max(1, _UNIT_SHARED // tile.shared_bytes(self.m4))
-        held = min(tile.held(machine), room * ceil_div(lanes.count, machine.wave) // _UNIT_SIMDS)
+        room = room * ceil_div(lanes.count, machine.wave) // _UNIT_SIMDS
+        adreno = machine.wave > 32 and not machine.scalar and machine.registers > 0
+        held = tile.held(machine) if adreno else min(tile.held(machine), room)
         busy = machine.on_simds(groups * lanes.count, each, waits, max(1, held))
         drawn = machine.drawn(self.numbers(tile) * (8 if self.half else 16))
         return max(busy, drawn * machine.crowd(groups))
