@@ -5,12 +5,14 @@
     python benchmarks/choices.py navi21 --save        # results/choices/navi21.json: a summary
     python benchmarks/choices.py navi21 raven --read --update-docs     # the table of docs/gpu.md
 
-For each distinct problem of the networks (an op with its shapes and precision), all candidates that
-take and give the same layouts are compiled on the null device. A candidate's time is that of its
-dispatches by a static profile, and for each what a dispatch costs on the card that the device
-stands for. Where the planner may join nodes to a chain, the chain and the nodes apart are such
-candidates, each by the kernels of the lowest estimates. Exits with 1 where the planner takes a
-candidate more than 10 % slower than the best.
+For each distinct problem of the networks (an op with its shapes and precision), the candidates that
+take and give the same layouts are compiled on the null device, but for those that are estimated at
+more than --near times the least. A candidate's time is that of its dispatches by a static profile,
+and for each what a dispatch costs on the card that the device stands for. Where the planner may
+join nodes to a chain, the chain and the nodes apart are such candidates, each by the kernels of the
+lowest estimates. Candidates that take counters bring a fill with them, so they are rivals only in
+networks that have one or where it pays. Exits with 1 where the planner takes a candidate more than
+10 % slower than the best.
 """
 
 from __future__ import annotations
@@ -27,7 +29,16 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[1:1] = [str(ROOT / "src"), str(ROOT / "tools")]
 
-from choosing.report import SUMMARY_HEADS, picks_of, share, summary, summary_rows, text  # noqa: E402  # noqa: E402
+from choosing.report import (  # noqa: E402
+    FILL,
+    NEAR,
+    SUMMARY_HEADS,
+    picks_of,
+    share,
+    summary,
+    summary_rows,
+    text,
+)
 from comparison.networks import NETWORKS  # noqa: E402
 from counting import kept, made  # noqa: E402
 from counting.reach import GOALS  # noqa: E402
@@ -59,7 +70,7 @@ def main() -> int:
         if args.save:
             kept.write(args.results / f"{device}.json", summary(document))
         for precision, found in document["precisions"].items():
-            picks = picks_of(found)
+            picks = picks_of(found, FILL * document["dispatch"])
             print(f"{device} ({document['device']}), {precision}, {document['dispatch']} us a")
             print(text(picks, rows=args.rows, only_far=args.far), flush=True)
             far |= share(picks) < 1.0
@@ -88,6 +99,7 @@ def _arguments() -> argparse.Namespace:
     add("--folder", type=Path, default=FOLDER, help=f"the .param files ({FOLDER})")
     add("--precision", nargs="+", choices=["fp16", "fp32"], default=["fp16", "fp32"])
     add("--limit", type=int, help="so many problems of each precision")
+    add("--near", type=float, default=NEAR, help=f"see above ({NEAR:g}); inf: all candidates")
     add("--far", action="store_true", help="show only what is beyond 10 %%")
     add("--rows", type=int, help="show so many rows at most")
     add("--weights", type=Path, help="a folder that keeps the random weights for another time")
@@ -111,7 +123,7 @@ def dispatch_cost(device: str) -> float:
 def _document(args: argparse.Namespace, device: str) -> dict[str, Any]:
     null_drivers.set_up(device)
     found: dict[str, Any] = {"null": device, "device": "", "dispatch": dispatch_cost(device)}
-    found["precisions"] = {}
+    found |= {"near": args.near, "precisions": {}}
     with tempfile.TemporaryDirectory(prefix="vknn-") as temporary:
         folder = args.weights or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -120,6 +132,7 @@ def _document(args: argparse.Namespace, device: str) -> dict[str, Any]:
             job = {"networks": networks, "precision": precision, "limit": args.limit}
             times = args.times / f"{device}.json" if args.times else None
             job |= {"dispatch": found["dispatch"], "times": str(times) if times else None}
+            job["near"] = args.near
             answer = _answer(device, job)
             found["device"] = answer["device"]
             found["precisions"][precision] = answer["choices"]

@@ -3,8 +3,9 @@
     python -m choosing.child JOB
 
 JOB is a JSON object: "networks" (name, param, weights, shape), "precision", "limit" (problems, or
-null), "dispatch" (microseconds of one), "times" (a file of known times, or null). Prints a JSON
-object: "device", and "choices" as report.py reads them.
+null), "dispatch" (microseconds of one), "near" (candidates that are estimated at more than so many
+times the least are left out, unless they are taken), "times" (a file of known times, or null).
+Prints a JSON object: "device", and "choices" as report.py reads them.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def compared(job: dict[str, Any]) -> dict[str, Any]:
         modeller = Modeller(device, Path(job["times"]) if job["times"] else None)
         choices = []
         for number, ((problem, form), choice) in enumerate(list(found.items())[: job["limit"]]):
-            row = _row(choice, modeller, job["dispatch"])
+            row = _row(choice, modeller, job["dispatch"], job["near"])
             choices.append({"problem": problem, "form": form, **row})
             if number % 50 == 49:
                 print(f"{number + 1} of {len(found)} problems", file=sys.stderr, flush=True)
@@ -54,10 +55,17 @@ def compared(job: dict[str, Any]) -> dict[str, Any]:
         return {"device": device.limits.name, "choices": choices}
 
 
-def _row(choice: Choice | Joining, modeller: Modeller, dispatch: float) -> dict[str, Any]:
+def _row(
+    choice: Choice | Joining, modeller: Modeller, dispatch: float, near: float
+) -> dict[str, Any]:
     """A choice as it is kept: names of candidates with estimates and times in microseconds."""
     times: dict[str, float | None] = {}
-    for name, kernels in choice.ways().items():
+    taken = {name for counts in choice.taken.values() for name in counts}
+    ways = choice.ways()
+    most = near * min(choice.estimates[name] for name in ways)
+    for name, kernels in ways.items():
+        if name not in taken and choice.estimates[name] > most:
+            continue
         busy = [time for kernel in kernels for time in modeller.candidate(*kernel)]
         known = [time for time in busy if time is not None]
         whole = sum(known) + dispatch * len(busy)
@@ -65,6 +73,7 @@ def _row(choice: Choice | Joining, modeller: Modeller, dispatch: float) -> dict[
     return {
         "estimates": {name: round(choice.estimates[name], 2) for name in times},
         "times": times,
+        "counting": sorted(choice.counting & times.keys()),
         "taken": {network: dict(names) for network, names in choice.taken.items()},
     }
 

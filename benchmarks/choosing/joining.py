@@ -29,11 +29,13 @@ class Joining:
     Attributes:
         kernels: Those of each way, by the way's name.
         estimates: Microseconds by the planner, by way.
+        counting: Ways with a kernel that takes counters.
         taken: Runs by network and way.
     """
 
     kernels: dict[str, list[Kernel]]
     estimates: dict[str, float]
+    counting: frozenset[str]
     taken: dict[str, Counter[str]] = field(default_factory=dict)
 
     def ways(self) -> dict[str, list[Kernel]]:
@@ -70,14 +72,16 @@ def _joining(choice: ChainChoice, limits: DeviceLimits, options: LoweringOptions
         ways[_way(run)] = [*longest[: len(longest) - len(run)], choice.chain(run)]
     if len(longest) == 3 and candidates(lead := choice.chain(longest[:2]), limits, options):
         ways["chain of 2, then 1"] = [lead, longest[2]]
-    kernels, estimates = {}, {}
+    kernels, estimates, counting = {}, {}, set()
     for way, nodes in ways.items():
         least = [min(candidates(n, limits, options), key=lambda c: c.cost) for n in nodes]
         parts = zip(nodes, least, strict=True)
         # A view is no dispatch.
         kernels[way] = [_kernel(n, c, options) for n, c in parts if c.view is None]
         estimates[way] = sum(c.cost for c in least)
-    return Joining(kernels, estimates)
+        if any(c.counts for c in least):
+            counting.add(way)
+    return Joining(kernels, estimates, frozenset(counting))
 
 
 def _kernel(node: Node, candidate: Candidate, options: LoweringOptions) -> Kernel:

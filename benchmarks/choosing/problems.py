@@ -30,12 +30,14 @@ class Choice:
         job: The problem.
         contest: The candidates of the form.
         estimates: Microseconds by the planner, by candidate.
+        counting: Candidates that take counters, which a fill clears once a run.
         taken: Layers by network and candidate.
     """
 
     job: Job
     contest: Contest
     estimates: dict[str, float]
+    counting: frozenset[str]
     taken: dict[str, Counter[str]] = field(default_factory=dict)
 
     def ways(self) -> dict[str, list[Kernel]]:
@@ -83,7 +85,9 @@ def add_choices(
             if job is None or contest is None:
                 continue
             if (key, form) not in found:
-                estimates = {c.name: c.cost for c in offers[node] if form_of(c) == form}
-                found[key, form] = Choice(job, contest, estimates)
+                rivals = [c for c in offers[node] if form_of(c) == form]
+                estimates = {c.name: c.cost for c in rivals}
+                counting = frozenset(c.name for c in rivals if c.counts)
+                found[key, form] = Choice(job, contest, estimates, counting)
             taken = found[key, form].taken.setdefault(name, Counter())
             taken[chosen[node].name] += 1

@@ -12,6 +12,10 @@ from typing import Any
 
 #: A candidate that takes at most this many times as long as the best is as good.
 GOOD = 1.10
+#: Estimates by the least one up to which candidates are compiled.
+NEAR = 1.6
+#: A fill, by a dispatch with its barrier: it begins as one behind no barrier does.
+FILL = 3 / 8
 #: Columns of the table of what is kept.
 SUMMARY_HEADS = ("", "within 10 %", "time lost", "further from the best")
 #: What stands in place of a form where nodes are one chain or apart.
@@ -55,24 +59,53 @@ class Pick:
         return f"{self.problem} | {self.taken}"
 
 
-def picks_of(choices: Iterable[Mapping[str, Any]]) -> list[Pick]:
+def picks_of(choices: Sequence[Mapping[str, Any]], fill: float = 0.0) -> list[Pick]:
     """Picks of a document's choices, the greatest loss first.
 
     A problem that networks take different candidates for is several picks; one whose candidate has
-    no modelled time, or only copies, is none.
+    no modelled time, or only copies, is none. ``fill``: microseconds of the one that clears all
+    counters of a network. Candidates that count are no rivals in a network that takes none of
+    them, if all of them together save no more than that.
     """
-    found = []
+    plain, found = _without_counters(choices, fill), []
     for choice in choices:
         known = {name: time for name, time in choice["times"].items() if time}
         if not known:
             continue
-        best = min(known, key=lambda name: known[name])
         names = {name for counts in choice["taken"].values() for name in counts}
         for name in sorted(names & set(known)):
-            users = {n: counts[name] for n, counts in choice["taken"].items() if name in counts}
-            times = known[name], best, known[best]
-            found.append(Pick(choice["problem"], name, *times, users, choice["form"] == CHAIN))
+            users: dict[str, dict[str, int]] = {}
+            for network, counts in choice["taken"].items():
+                if name in counts:
+                    best = _best(choice, known, counting=network not in plain)
+                    users.setdefault(best, {})[network] = counts[name]
+            for best, own in users.items():
+                times = known[name], best, known[best]
+                found.append(Pick(choice["problem"], name, *times, own, choice["form"] == CHAIN))
     return sorted(found, key=lambda pick: -pick.lost)
+
+
+def _best(choice: Mapping[str, Any], known: Mapping[str, float], *, counting: bool) -> str:
+    """The candidate of the least time; without ``counting`` of those that take no counters."""
+    left = set(known) - (set() if counting else set(choice.get("counting", ())))
+    return min(left or set(known), key=lambda name: (known[name], name))
+
+
+def _without_counters(choices: Sequence[Mapping[str, Any]], fill: float) -> set[str]:
+    """Networks that take no counters, where all that would save together are not worth a fill."""
+    saved: dict[str, float] = {}
+    counts = set()
+    for choice in choices:
+        known = {name: time for name, time in choice["times"].items() if time}
+        counting = set(choice.get("counting", ()))
+        for network, names in choice["taken"].items():
+            saved.setdefault(network, 0.0)
+            if counting & set(names):
+                counts.add(network)
+            elif known and choice["form"] != CHAIN:
+                best, own = (known[_best(choice, known, counting=c)] for c in (True, False))
+                saved[network] += (own - best) * sum(names.values())
+    return {network for network, time in saved.items() if time <= fill} - counts
 
 
 def share(picks: Sequence[Pick]) -> float:
@@ -105,7 +138,7 @@ def summary(document: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"null": document["null"], "device": document["device"]}
     found["dispatch"], found["precisions"] = document["dispatch"], {}
     for precision, choices in document["precisions"].items():
-        picks = picks_of(choices)
+        picks = picks_of(choices, FILL * document["dispatch"])
         times = losses(picks).values()
         found["precisions"][precision] = {
             "picks": len(picks),

@@ -12,6 +12,8 @@ import pytest
 from benchmarks.choosing.joining import Joining, add_joinings
 from benchmarks.choosing.problems import Choice, add_choices
 from benchmarks.choosing.report import (
+    FILL,
+    NEAR,
     SUMMARY_HEADS,
     exceptions,
     losses,
@@ -81,6 +83,27 @@ def test_what_a_chain_loses_is_counted_and_its_time_is_not() -> None:
     assert (picks[0].ratio, picks[0].lost, picks[0].good) == (1.5, 20.0, False)
     assert share(picks) == 0.5
     assert losses(picks)["one"] == (pytest.approx(56.7), pytest.approx(30.0))
+
+
+def test_counters_are_rivals_where_their_fill_pays() -> None:
+    shared = {
+        "problem": "Conv: c",
+        "form": "c4 - -> c4",
+        "estimates": {},
+        "times": {"shared32x32": 10.0, "splitk2-shared32x32": 8.0},
+        "counting": ["splitk2-shared32x32"],
+    }
+    once = {**shared, "taken": {"one": {"shared32x32": 1}}}
+    assert share(picks_of([once], fill=1.9)) == 0.0  # 2 us are more than the fill
+    assert share(picks_of([once], fill=2.0)) == 1.0
+    twice = {**shared, "taken": {"one": {"shared32x32": 2}}}
+    assert share(picks_of([twice], fill=2.0)) == 0.0
+    other = {**shared, "problem": "Conv: d", "taken": {"one": {"splitk2-shared32x32": 1}}}
+    assert share(picks_of([once, other], fill=9.0)) == 0.5  # there is a fill already
+    two = {**once, "taken": {"one": {"shared32x32": 1}, "two": {"shared32x32": 9}}}
+    first, second = picks_of([two], fill=2.0)
+    assert (first.layers, first.best) == ({"two": 9}, "splitk2-shared32x32")
+    assert (second.layers, second.best) == ({"one": 1}, "shared32x32")
 
 
 def test_the_table_names_what_is_far() -> None:
@@ -180,12 +203,14 @@ def test_choices_are_near_the_best_on_a_null_device(
         files = {"param": str(param), "weights": str(weights)}
         networks.append({"name": name, "shape": NETWORKS[name], **files})
     job = {"networks": networks, "precision": "fp16", "limit": None, "times": None}
+    job["near"] = NEAR
     program = ["-m", "choosing.child", json.dumps({**job, "dispatch": dispatch})]
     paths = [ROOT / "benchmarks", ROOT / "tools", ROOT, os.environ["PYTHONPATH"]]
     path = os.pathsep.join(str(path) for path in paths)
     done = start(device, program, 1200, PYTHONPATH=path, VKNN_NULL_DEVICE="1")
     assert done.returncode == 0, done.stderr
-    picks = picks_of(json.loads(done.stdout.splitlines()[-1])["choices"])
+    choices = json.loads(done.stdout.splitlines()[-1])["choices"]
+    picks = picks_of(choices, FILL * dispatch)
     assert len(picks) > least
     far = exceptions(picks)
     assert far.keys() <= KNOWN.keys(), far

@@ -90,3 +90,13 @@ def test_three_channels_are_left_to_the_direct_form() -> None:
     for limits in (DISCRETE, INTEGRATED):
         found = offers(convolution(3, 224), limits)
         assert not min(found, key=lambda c: c.cost).name.startswith("winograd")
+
+
+def test_an_operand_that_no_step_reads_counts_no_bytes() -> None:
+    """Its binding has the input in its place, which the output transform leaves alone."""
+    graph = convolution(64, 28)
+    (node,) = graph.nodes
+    output = steps(graph, DISCRETE, 4)["output"]
+    tiles, vectors = 7 * 7, 64 // 4
+    products = 16 * 36 * (-(-(tiles * vectors - 4) // 8) * 8 + 4)
+    assert output.nbytes == products + 4 * 64 + 4 * node.outputs[0].type.size

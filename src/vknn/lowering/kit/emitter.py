@@ -203,10 +203,14 @@ class Emitter:
         """
         bound = list(bindings)
         named = dict(spec or {})
+        spare: list[BoundBuffer] = []
         if epilogue is not None:
             named.update(epilogue_constants(self.problem.epilogue) if with_steps else {})
             scalar = "EPILOGUE_SCALAR" in (defines or {}) or kernel.endswith("_scalar")
-            bound += self._operand_bindings(epilogue, scalar)
+            operands, spare = self._operand_bindings(epilogue, scalar)
+            bound += operands
+        used = [b.ref for b in bound]
+        bound += spare
         mode = self._access(access, bound)
         half = {"HALF": 1} if any(b.ref.half for b in bound) else {}
         if half and self.problem.options.bfloat16:
@@ -233,7 +237,7 @@ class Emitter:
             nodes=self.nodes,
             label=label or self.label,
             flops=flops,
-            nbytes=sum({id(r): r.nbytes for r in refs}.values()),
+            nbytes=sum({id(r): r.nbytes for r in used}.values()),
             source=source,
         )
         self.commands.append((dispatch, refs))
@@ -282,14 +286,17 @@ class Emitter:
         """Fill of every 32-bit word of a buffer."""
         self.commands.append((Fill(0, word, self.nodes, self.label), [ref]))
 
-    def _operand_bindings(self, count: int, scalar: bool) -> list[BoundBuffer]:
+    def _operand_bindings(
+        self, count: int, scalar: bool
+    ) -> tuple[list[BoundBuffer], list[BoundBuffer]]:
+        """Bindings of the epilogue's operands, and of those that no step reads."""
         read = read1 if scalar else read4
         used = [read(r) for r in self.operands]
         if len(used) > count:
             raise ValueError(f"{self.label}: {len(used)} epilogue operands, room for {count}")
         # A binding that no step reads still needs a buffer: any that this dispatch reads will do.
         spare = next((r for r in self.inputs if r is not None and r.is_float), self.outputs[0])
-        return used + [read(spare)] * (count - len(used))
+        return used, [read(spare)] * (count - len(used))
 
     def _access(self, wanted: str | None, bound: Sequence[BoundBuffer]) -> str:
         limits, disabled = self.problem.limits, self.problem.options.disabled

@@ -32,6 +32,7 @@ class Machine:
         group: A workgroup itself, on CPUs.
         stream: A byte of a GPU's memory that is only streamed through.
         simds: Units of a GPU that issue instructions of waves (subgroups).
+        unit: Those of them that share caches and shared memory (a compute unit).
         wave: Lanes of a wave.
         issue: An instruction of a wave, a multiply-add of each of its lanes.
         wait: A wave's wait for its loads from memory.
@@ -53,6 +54,7 @@ class Machine:
     group: float = 0.0
     stream: float = 0.0
     simds: int = 1
+    unit: int = 4
     wave: int = 1
     issue: float = 0.0
     wait: float = 0.0
@@ -63,9 +65,9 @@ class Machine:
 
     @property
     def fill(self) -> float:
-        """A fill of counters: a transfer, which begins no sooner than a dispatch without a barrier
-        does (3/8 of one with its barrier, as static profiles assume)."""
-        return max(self.copy, _WITHOUT_BARRIER * self.dispatch)
+        """A fill of counters: on GPUs it begins as a dispatch without a barrier does (3/8 of one
+        with its barrier, as static profiles assume)."""
+        return _WITHOUT_BARRIER * self.dispatch if self.simds > 1 else self.copy
 
     def held(self, waves: int) -> int:
         """Waves that a SIMD has registers for where RDNA 2 has them for ``waves``."""
@@ -99,6 +101,10 @@ class Machine:
     def drawn(self, nbytes: float) -> float:
         """Microseconds until one compute unit of a GPU, as a workgroup has it, has read bytes."""
         return nbytes * self.step / _LANES_TO_HIDE / _UNIT_BYTES
+
+    def crowd(self, groups: int) -> float:
+        """Workgroups of so many that a compute unit has one after the other or side by side."""
+        return max(1.0, groups * self.unit / self.simds)
 
     def in_waves(self, lanes: int, steps: float) -> float:
         """Microseconds of ``lanes`` on a GPU with ``steps`` multiply-adds each.
@@ -222,6 +228,8 @@ def _gpu(limits: DeviceLimits) -> Machine:
     steps = _MORE_STEPS.get((limits.kind, limits.vendor_id), usual)
     told = limits.vendor_id in (_NVIDIA, _QUALCOMM)
     found = _with_simds(machine, width, wave, steps, told)
+    if units is not None:
+        found = replace(found, unit=max(1, units.lanes // width))
     if _no_faster_in_half(limits, units):
         found = replace(found, half=1.125)
     return found if limits.subgroup_size != SCALAR else _of_amd(found, width, limits.features)

@@ -47,9 +47,15 @@ _BESIDE_SCALAR, _BESIDE, _PLACE = (20.0, 14.0, 40.0), (8.0, 6.0, 16.0), 0.75
 _OUTSIDE, _OUTSIDE_WAITS = 150.0, 4.0
 #: Instructions that make floats of a vec4 of float16 where products do not take it as it is.
 _CONVERTED = 4.0
-#: Waves that a SIMD has registers for.
+#: Waves that a SIMD has registers for, on AMD's GPUs.
 _HELD = 8
-#: Shared memory of a compute unit, and SIMDs that have it.
+#: Registers of a lane of a full SIMD and of a kernel beside sums and what is loaded, rounded up to
+#: so many, with NVK (65,536 for the 128 lanes of a multiprocessor).
+_NVIDIA_REGISTERS, _NVIDIA_BESIDE, _NVIDIA_UNIT = 512, 12, 8
+#: Vec4s of registers of two waves, those that Turnip takes for one that the kernel names, and what
+#: several rounds of the depthwise convolution keep.
+_ADRENO_REGISTERS, _ADRENO_TAKEN, _ADRENO_ROUNDS = 96, 2, 2
+#: Shared memory of a compute unit, and SIMDs that have it. Turnip's waves do not hang on it.
 _UNIT_SHARED, _UNIT_SIMDS = 1 << 16, 2
 
 
@@ -121,6 +127,22 @@ class InvertedTile:
     def last_ahead(self) -> int:
         """Vec4s of a slice whose loads stand together."""
         return max(1, _LOADED // ((self.lanes.pixels + 4 * self.lanes.cols) * self.loaded))
+
+    def held(self, machine: Machine) -> int:
+        """Waves of a SIMD that have registers."""
+        if machine.scalar or not machine.registers:
+            return machine.held(_HELD)
+        lanes = self.lanes
+        first = lanes.first_pixels + 4 * lanes.first_cols
+        last = lanes.pixels + 4 * lanes.cols
+        if machine.wave > 32:  # Adreno
+            most = lanes.sums + max(lanes.first_sums + first, last)
+            most += _ADRENO_ROUNDS if self.rounds > 1 else 0
+            return max(1, 2 * (_ADRENO_REGISTERS // (_ADRENO_TAKEN * most)))
+        first = 4 * lanes.first_sums + first * self.ahead * self.loaded
+        most = 4 * lanes.sums + max(first, last * self.last_ahead * self.loaded)
+        taken = ceil_div(most + _NVIDIA_BESIDE, _NVIDIA_UNIT) * _NVIDIA_UNIT
+        return max(1, _NVIDIA_REGISTERS // taken)
 
     def row(self, m4: int) -> int:
         """Vec4s of a row of the last convolution's weights."""
@@ -214,10 +236,12 @@ class Sizes:
         each = slices * each + ends * (10 + 8 * lanes.parts + 4 * self.epilogues[2]) + _OUTSIDE
         waits = slices * waits + ends + _OUTSIDE_WAITS
         room = max(1, _UNIT_SHARED // tile.shared_bytes(self.m4))
-        held = min(machine.held(_HELD), room * ceil_div(lanes.count, machine.wave) // _UNIT_SIMDS)
+        room = room * ceil_div(lanes.count, machine.wave) // _UNIT_SIMDS
+        adreno = machine.wave > 32 and not machine.scalar and machine.registers > 0
+        held = tile.held(machine) if adreno else min(tile.held(machine), room)
         busy = machine.on_simds(groups * lanes.count, each, waits, max(1, held))
         drawn = machine.drawn(self.numbers(tile) * (8 if self.half else 16))
-        return max(busy, drawn * max(1.0, groups * 4 / machine.simds))
+        return max(busy, drawn * machine.crowd(groups))
 
     def _slice(self, machine: Machine, tile: InvertedTile) -> tuple[float, float]:
         """Instructions of a lane for a slice, and waits."""

@@ -184,6 +184,11 @@ def _part_steps(shape: ConvShape, tile: ConvTile, joined: int = 0) -> int:
     return round_steps(_part_channels(shape, tile), tile, joined)
 
 
+def _left(shape: ConvShape, tile: ConvTile, together: int) -> int:
+    """vec4s of a part's channels under a tap that fill no round and are a round each."""
+    return _part_channels(shape, tile) % together if together > 0 else 0
+
+
 def _group_count(shape: ConvShape, tile: ConvTile) -> int:
     tiles = ceil_div(shape.pixels, tile.pixels * tile.lanes)
     return tiles * weight_blocks(shape, tile.block).count * shape.batch
@@ -232,6 +237,7 @@ def tiles_cost(
             epilogue=epilogue,
             parts=tile.parts,
             scaled=scaled,
+            alone=0 if machine.scalar else shape.taps * _left(shape, tile, together),
         )
         cost = tile_work.time(machine, lanes)
     return machine.dispatch + machine.beside(cost, moved)

@@ -100,15 +100,16 @@ def shared_cost(
     ``scaled``: instructions of a round that multiply x by a scale. ``split``: of k.
     """
     machine, groups, steps = problem.machine, group_count(shape, tile), steps_of_k(shape)
-    ending = 0.0
+    ending, around = 0.0, None
     if split is not None:
-        ending, moved = split.cost(machine, tile, groups), moved + split.moved(tile, groups)
+        ending, around = split.last(machine, tile), split.around(tile)
+        moved += split.moved(tile, groups)
         groups, steps = groups * split.parts, split.share(tile, steps)
     half = problem.half_sums
     taps, whole = not shape.is_pointwise, _is_whole(shape, tile)
     waits = _SCALE_WAITS if scaled and machine.scalar and not machine.converts else 0.0
     counted, beside = _counts_taps(shape), (scaled, waits)
-    busy = tile.cost(machine, groups, steps, half, taps, whole, beside, counted)
+    busy = tile.cost(machine, groups, steps, half, taps, whole, beside, counted, around)
     part = 1.0 if machine.scalar else COUNTED_EPILOGUE
     elements = 4 * tile.rows * tile.cols * epilogue * part
     busy += machine.on_simds(groups * tile.lanes, elements, 0.0)

@@ -19,6 +19,8 @@ _PLACE, _PLACE_ALONE, _PLACE_AROUND = 9.0, 7.0, 8.5
 #: Instructions of a round beside products and loads.
 _ROUND = 8.0
 _SCALAR_ROUND = 6.0
+#: More of them in rounds of so many vec4s, whose weights lie further apart than a load reaches.
+_LONG, _LONG_ROUND = 8, 5.0
 #: Waits of a round for loads, and on GPUs with scalar loads besides; for four vec4s of weights and
 #: one of pixels, whose products are too few to be done while others come.
 _SCALAR_WAITS, _MORE_WAITS = 1.32, {(1, 4): 1.5}
@@ -37,6 +39,8 @@ _HELD = {
     (2, 4): (10, 10, 8),
     (4, 4): (5, 6, 4),
 }
+#: The same of Adreno's with places of pixels under taps.
+_HELD_PLACES = {(2, 2): 10}
 #: The same of NVIDIA's where lanes have parts of the channels.
 _HELD_PARTS = {(1, 1): 9, (2, 2): 6, (1, 4): 7}
 
@@ -46,7 +50,8 @@ class TileWork:
     """Work of a lane of convolution/conv.comp with a tile of ``pixels`` x ``block`` vec4s of sums.
 
     ``steps``: vec4s of input channels of all taps; ``together``: of a round (STEPS), 0 for one loop
-    over taps and channels, -1 for one over taps. ``pointwise``: without taps. ``waiting``: part of
+    over taps and channels, -1 for one over taps; ``alone``: of those that fill no round and are one
+    each. ``pointwise``: without taps. ``waiting``: part of
     a round's waits that is left, 1 where nothing is loaded ahead. ``converts``: factors take
     instructions to become float32. ``product``: a multiply-add, by one in float32.
     ``epilogue``: instructions for an element of the result. ``parts``: of the
@@ -72,13 +77,14 @@ class TileWork:
     unpacked: float = 0.0
     finish: float = 0.0
     scaled: float = 0.0
+    alone: int = 0
 
     def time(self, machine: Machine, lanes: int) -> float:
         """Microseconds of so many lanes."""
-        rounds = self.steps / max(1, self.together)
+        rounds = (self.steps - self.alone) / max(1, self.together) + self.alone
         instructions = self.steps * self._step(machine) + self._outside(machine)
         if machine.scalar:
-            instructions += _SCALAR_ROUND * rounds
+            instructions += (_SCALAR_ROUND + _LONG_ROUND * (self.together >= _LONG)) * rounds
             each = _MORE_WAITS.get((self.pixels, self.block), _SCALAR_WAITS)
             waits = self.waiting * each * rounds + 1.7
         else:
@@ -89,6 +95,8 @@ class TileWork:
             waits += 1
         family = 0 if machine.scalar else 1 if machine.wave > 32 else 2
         held = _HELD.get((self.pixels, self.block), (8, 8, 8))[family]
+        if family == 1 and not self.pointwise:
+            held = _HELD_PLACES.get((self.pixels, self.block), held)
         if family == 2 and self.parts > 1:
             held = _HELD_PARTS.get((self.pixels, self.block), held)
         return machine.on_simds(lanes, instructions, waits, machine.held(held))

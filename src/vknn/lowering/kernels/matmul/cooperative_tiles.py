@@ -16,6 +16,17 @@ PART, SMALL_PART = 32, 16
 COOPERATIVE_WORK = 0.5
 #: Instructions of a vec4 of columns that a subgroup reads from memory, there.
 _OWN_COLUMN = 0.65
+#: Waves that a SIMD has registers for there, without and with places of pixels under taps, by rows
+#: of a part and by depth of those whose columns stay in memory, 0 of others.
+_HELD: dict[tuple[int, int], tuple[int, int]] = {
+    (SMALL_PART, 0): (9, 9),
+    (SMALL_PART, 8): (10, 9),
+    (SMALL_PART, 16): (8, 7),
+    (SMALL_PART, 32): (5, 5),
+    (PART, 0): (5, 5),
+    (PART, 8): (5, 5),
+    (PART, 16): (4, 4),
+}
 SQUARE = CooperativeMatrix(16, 16, 16)
 _Pair = tuple[float, float]
 #: Rows of a part -> what a round takes, products and all, where GPUs load into scalar registers, as
@@ -99,6 +110,7 @@ class CooperativeTile(SharedMemoryTile):
         whole: bool = False,
         beside: _Pair = (0.0, 0.0),
         counted: bool = False,
+        split: _Pair | None = None,
     ) -> float:
         results, rounds = self.rows * self.cols, ceil_div(steps, self.depth)
         more: float
@@ -119,9 +131,10 @@ class CooperativeTile(SharedMemoryTile):
             more = 16 * results * self.depth * COOPERATIVE_WORK
             more += brought * self.depth / self.lanes + ROUND
             waits, around, first = 1.0, 4.0 * results, 1.0
-            held = 9 if self.part == SMALL_PART else 5
-        work = rounds * (more + beside[0]) + around
-        waits = rounds * (waits + beside[1]) + first
+            held = _HELD[self.part, self.depth if self.in_memory else 0][taps]
+        own, others = split or (0.0, 0.0)
+        work = rounds * (more + beside[0]) + around + own
+        waits = rounds * (waits + beside[1]) + first + others
         return machine.on_simds(groups * self.lanes, work, waits, held)
 
 

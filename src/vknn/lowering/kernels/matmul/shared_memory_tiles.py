@@ -51,6 +51,10 @@ _WHOLE_ROUNDS_GCN: dict[int, tuple[_Pair, _Pair]] = {
     16: ((30, 5.2), (52, 5.9)),
     256: ((22, 5.4), (36, 6.1)),
 }
+#: Waves that a SIMD of GCN has registers for.
+_HELD_GCN = {4: 4, 8: 2, 16: 2}
+#: ``_ROUNDS`` of GCN without places, where they differ.
+_PLAIN_GCN: dict[int, _Pair] = {4: (88, 5.1), 8: (80, 4.8)}
 #: By what waits of other rounds are longer on GCN.
 _GCN_WAITS = 1.5
 #: Of one vec4 for a lane: beside a round's own, by vec4s of columns that the lane brings.
@@ -62,6 +66,12 @@ _COUNTED: dict[int, _Pair] = {4: (89, 1.7), 8: (86, 3.7), 16: (86, 4.0), 256: (8
 _COUNTED_DOTS: dict[int, _Pair] = {4: (74, 1.7), 8: (50, 2.8), 16: (84, 3.8), 256: (75, 2.7)}
 #: Waves that a SIMD has registers for with them.
 _DOTS_HELD = {4: 9, 8: 7, 16: 5, 256: 4}
+#: ``_WHOLE_ROUNDS`` of products added in pairs, where they differ.
+_WHOLE_DOTS: dict[int, _Pair] = {4: (26, 2.0)}
+#: Waits of these where workgroups share out k (the loop holds fewer registers over it), on RDNA 2
+#: and 3; waves there of 16 vec4s of results.
+_SPLIT_DOTS: dict[int, _Pair] = {4: (1.25, 1.6), 8: (3.2, 1.5), 16: (2.75, 2.75)}
+_SPLIT_HELD = 3
 #: Instructions of a round beside products, reads and writes, elsewhere; waves of a SIMD there.
 ROUND = 8
 _HELD_WAVES = {4: 8, 8: 4, 16: 4}
@@ -163,12 +173,14 @@ class SharedMemoryTile:
         whole: bool = False,
         beside: _Pair = (0.0, 0.0),
         counted: bool = False,
+        split: _Pair | None = None,
     ) -> float:
         """Microseconds of so many workgroups with ``steps`` vec4s of k.
 
         ``half``: sums in float16 are allowed. ``taps``: rows of a are pixels under taps.
         ``whole``: no round reaches behind the end of k (WHOLE in the shader). ``beside``:
         instructions and waits of a round for what else is done. ``counted``: k counts taps.
+        ``split``: those outside of the loop where workgroups share out k.
         """
         results, rounds = self.rows * self.cols, ceil_div(steps, self.depth)
         products = 16 * results * self.depth * self.work(machine, half)
@@ -178,6 +190,8 @@ class SharedMemoryTile:
             (more, waits), outside, held = self._round(machine, size, taps, whole)
             if counted:
                 more, waits = self._counted(size)
+            elif split is not None and whole:
+                waits, held = self._split(machine, size, waits, held)
         else:
             brought = (self.height + 4 * self.width) * self.depth / self.lanes
             more = 2 * brought + self.depth * (self.rows + 4 * self.cols) + ROUND
@@ -185,9 +199,10 @@ class SharedMemoryTile:
             if results < 8 and machine.wave < SCALAR:
                 held = 7
         if machine.registers < 1:
-            held = machine.held(held)
-        work = rounds * (products + more + beside[0]) + outside[0]
-        waits = rounds * (waits + beside[1]) + outside[1]
+            held = _HELD_GCN[size] if machine.scalar else machine.held(held)
+        own, others = split or (0.0, 0.0)
+        work = rounds * (products + more + beside[0]) + outside[0] + own
+        waits = rounds * (waits + beside[1]) + outside[1] + others
         return machine.on_simds(groups * self.lanes, work, waits, held)
 
     def _round(
@@ -206,7 +221,13 @@ class SharedMemoryTile:
         more, waits = placed if taps else plain
         if machine.converts and not whole:
             waits *= _GCN_WAITS
+            if size in _PLAIN_GCN and not taps and self.rows * self.cols > 1:
+                more, waits = _PLAIN_GCN[size]
         return (more, waits), outside, held
+
+    def _split(self, machine: Machine, size: int, waits: float, held: int) -> tuple[float, int]:
+        """Waits of a round and waves where workgroups share out k, by those where they do not."""
+        return waits, held
 
     def _counted(self, size: int) -> _Pair:
         """What a round takes where k counts taps."""
@@ -242,9 +263,15 @@ class DotTile(SharedMemoryTile):
         self, machine: Machine, size: int, taps: bool, whole: bool
     ) -> tuple[_Pair, _Pair, int]:
         found, outside, _ = super()._round(machine, size, taps, whole)
+        if whole:
+            found = _WHOLE_DOTS.get(size, found)
         fewer = taps and self.lanes < 256 and not whole
         held = _DOTS_HELD[256 if self._many(size) else size]
         return (_PLACED_DOTS[size] if fewer else found), outside, held
+
+    def _split(self, machine: Machine, size: int, waits: float, held: int) -> tuple[float, int]:
+        plenty = machine.registers > 1
+        return _SPLIT_DOTS[size][plenty], held if plenty or size < 16 else _SPLIT_HELD
 
     def _counted(self, size: int) -> _Pair:
         return _COUNTED_DOTS[256 if self._many(size) else size]

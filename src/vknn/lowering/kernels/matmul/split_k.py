@@ -49,19 +49,21 @@ class SplitK:
         """Floats of the sums of all parts of ``groups`` tiles."""
         return 4 * tile.rows * tile.cols * tile.lanes * groups * self.parts
 
-    def cost(self, machine: Machine, tile: SharedMemoryTile, groups: int) -> float:
-        """Microseconds beside those of the products of ``groups`` tiles."""
+    def around(self, tile: SharedMemoryTile) -> tuple[float, float]:
+        """Instructions and waits of a lane outside of the loop, beside those of the product."""
+        return _AROUND + tile.rows * tile.cols * _WRITTEN, _WAITS
+
+    def last(self, machine: Machine, tile: SharedMemoryTile) -> float:
+        """Microseconds that the workgroup that is done last adds up the parts of its tile."""
         results = tile.rows * tile.cols
         rounds = ceil_div(self.parts * results, max(_TOGETHER, results))
         waves = max(1, tile.lanes // machine.wave)
         steps = self.parts * results * _READ
-        last = rounds * machine.wait + steps * machine.issue * ceil_div(waves, 4)
-        own = _AROUND + results * _WRITTEN
-        return last + machine.on_simds(groups * self.parts * tile.lanes, own, _WAITS)
+        return rounds * machine.wait + steps * machine.issue * ceil_div(waves, 4)
 
     def moved(self, tile: SharedMemoryTile, groups: int) -> int:
-        """Bytes of sums that are written and read."""
-        return 2 * 4 * self.sums(tile, groups)
+        """Bytes of sums: each counts once, as all bytes do, for caches still have what is read."""
+        return 4 * self.sums(tile, groups)
 
     def bound(self, emitter: Emitter, tile: SharedMemoryTile, groups: int) -> SplitSums:
         """The buffers of a dispatch of ``groups`` tiles."""
