@@ -93,7 +93,7 @@ def test_training(number: float, where: str, tmp_path: Path) -> None:
 
 
 def _special(array: np.ndarray | None) -> np.ndarray | None:
-    """The array with each of the numbers that NumPy may warn of, apart: NaN would hide the others."""
+    """The array with each of the numbers that NumPy may warn of, apart: NaN hides the others."""
     if array is not None and array.dtype.kind == "f" and array.size:
         array = array.copy()
         array.reshape(-1)[[0, array.size // 2, -1]] = [3e38, np.nan, np.inf]
