@@ -208,7 +208,8 @@ def test_a_full_disk_leaves_no_part_of_a_file(
     target = tmp_path / "results" / name
     target.parent.mkdir()
     option = "--draw" if target.suffix == ".png" else "--output"
-    argv = ("run", model, model.with_name("squares.png"), "--device", "numpy", option, target)
+    picture = f"data={model.with_name('squares.png')}"
+    argv = ("run", model, "--input", picture, "--device", "numpy", option, target)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (16, limits[1]))
