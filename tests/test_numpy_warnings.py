@@ -10,14 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.formats.ncnn.nets import net, write
-from tests.helpers import single_op_graph, skip_without_half
-from tests.lowering.op_cases import FAMILIES
+from tests.helpers import single_op_graph, skip_without_half, variants
+from tests.lowering.limits import DEVICES
+from tests.lowering.op_cases import FAMILIES, with_epilogues
 from tests.ops.test_special_values import FINITE
 from tests.training import models
 from tests.training.examples import points
 
 import vknn
 from vknn import reference
+from vknn.lowering import lower
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +41,20 @@ def test_references(family: str) -> None:
         graph = single_op_graph(case.op, arrays, case.constants)
         taken = [n for n, a in enumerate(arrays) if a is not None and n not in case.constants]
         reference.run(graph, {f"x{n}": arrays[n] for n in taken})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["cpu", "discrete"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_plans(family: str, kind: str) -> None:
+    """Weights are packed whatever they hold."""
+    limits = DEVICES[kind]
+    for case in [*FAMILIES[family](), *with_epilogues(list(FAMILIES[family]()))]:
+        if case.constants:
+            graph = single_op_graph(case.op, [_special(a) for a in case.arrays()], case.constants)
+            for precision in ("fp32", "fp16", "bf16"):
+                for options in variants(graph, limits, precision):
+                    lower(graph, limits, options)
 
 
 @pytest.mark.parametrize("device", ["auto", "numpy"])
@@ -77,8 +93,8 @@ def test_training(number: float, where: str, tmp_path: Path) -> None:
 
 
 def _special(array: np.ndarray | None) -> np.ndarray | None:
-    """The array with each of the numbers that NumPy may warn of."""
-    if array is not None and array.dtype.kind == "f":
+    """The array with each of the numbers that NumPy may warn of, apart: NaN hides the others."""
+    if array is not None and array.dtype.kind == "f" and array.size:
         array = array.copy()
-        array.reshape(-1)[:3] = [np.nan, np.inf, 3e38][: array.size]
+        array.reshape(-1)[[0, array.size // 2, -1]] = [3e38, np.nan, np.inf]
     return array

@@ -33,7 +33,7 @@ layout(constant_id = 17) const int FIELD_W = 6;
 layout(constant_id = 18) const int KERNEL_H = 3;
 layout(constant_id = 19) const int KERNEL_W = 3;
 layout(constant_id = 20) const int ROUNDS = 1;  // in which the lanes compute a tile of y
-const int AXES = 0;
+const int AXES = 0, PADDING = 0;
 const int TAPS = KERNEL_H * KERNEL_W;
 const int FIELD = FIELD_H * FIELD_W;
 

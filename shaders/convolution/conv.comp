@@ -61,6 +61,7 @@ layout(constant_id = 12) const int AXES = 2;
 // vec4s of input channels whose loads stand together, ahead of their products (convolution/rounds.glsl);
 // 0: one after the other, in one loop over taps and channels; -1: one vec4 and so a loop over taps alone.
 layout(constant_id = 13) const int STEPS = 0;
+layout(constant_id = 16) const int PADDING = 0;  // 1: products with padding count (convolution/rounds.glsl)
 #endif
 
 #ifdef SPLIT

@@ -9,8 +9,9 @@
 #ifndef VKNN_CONVOLUTION_ROUNDS_GLSL
 #define VKNN_CONVOLUTION_ROUNDS_GLSL
 
-// Where padding adds nothing to any sum, a lane of one pixel has no work outside.
-#define SKIPS_PADDING (QUANT == 0 && TN == 1)
+// Where padding adds nothing to any sum, a lane of one pixel has no work outside. With PADDING it has: a
+// weight may be infinite or NaN, which padding multiplies too.
+#define SKIPS_PADDING (QUANT == 0 && TN == 1 && PADDING == 0)
 // Of an array; for STEPS 0, too, it has to be a size.
 const int ROUND = STEPS > 0 ? STEPS : 1;
 #define IS_MASKED (AXES != 0 && !SKIPS_PADDING)

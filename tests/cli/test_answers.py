@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -197,3 +198,26 @@ def test_a_recipe_of_vknns_own_that_does_not_fit_is_left_aside(
     assert (code, out.startswith(f"{picture}: out float32[3, 3, 4]")) == (0, True)
     code, _, err = run(capsys, *argv, "--draw", tmp_path / "o.png")
     assert (code, "output 'out' has the shape" in err) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["out.png", "out.npz"])
+def test_a_full_disk_leaves_no_part_of_a_file(
+    name: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    resource = pytest.importorskip("resource")  # files that may not grow, as on a full disk
+    target = tmp_path / "results" / name
+    target.parent.mkdir()
+    option = "--draw" if target.suffix == ".png" else "--output"
+    picture = f"data={model.with_name('squares.png')}"
+    argv = ("run", model, "--input", picture, "--device", "numpy", option, target)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (16, limits[1]))
+    try:
+        code, _, err = run(capsys, *argv)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    assert code == 2
+    assert str(target) in err
+    assert list(target.parent.iterdir()) == []

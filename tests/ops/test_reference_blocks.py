@@ -27,13 +27,21 @@ from vknn.ops.normalization import (
 )
 from vknn.ops.pooling.pool import AveragePool
 from vknn.ops.pooling.roi_pooling import RoiAlign
+from vknn.ops.pooling.roi_sampled import DeformableRoiPool
 from vknn.ops.quantized.arithmetic import QuantizedBinary, Rescale, TableLookup
 from vknn.ops.quantized.convolution import QuantizedConv, QuantizedConvTranspose
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
 from vknn.ops.quantized.matmul import QuantizedGemm
 from vknn.ops.quantized.resize import QuantizedResize
+from vknn.ops.quantized.rows import (
+    FixedByteSoftmax,
+    FixedSoftmax,
+    QuantizedL2Normalization,
+    QuantizedLogSoftmax,
+)
 from vknn.ops.random import RandomCategorical, RandomNormal, RandomUniform
-from vknn.ops.recurrent.rnn import LSTM
+from vknn.ops.recurrent.integer_lstm import IntegerLSTM, gate_tables
+from vknn.ops.recurrent.rnn import GRU, LSTM
 from vknn.ops.reduction import CumSum, ReduceMean, Softmax
 from vknn.ops.sampling.resize import Resize
 
@@ -43,6 +51,8 @@ pytestmark = pytest.mark.host
 #: tensors, and so many blocks (its sums, what it gathers, what it makes of both).
 BLOCK = 1 << 16
 TENSORS, BLOCKS = 2.0, 14
+#: Multipliers of an IntegerLSTM's gates, and a row of many blocks.
+PAIRS, BYTES = ((1 << 30, 0),) * 4, (1, 2000003)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -115,7 +125,28 @@ def _large() -> list[Any]:
         (Attention(2, 0.1), [("float32", (1, 2003, 26))] * 3 + [None]),
         (Attention(2, 0.1), [("float32", (1, 2, 701, 13))] * 3 + [("float32", (701, 701))]),
         (LSTM(), [("float32", s) for s in ((9001, 1, 13), (1, 28, 13), (1, 28, 7))] + [None] * 7),
+        (LSTM(), [("float32", s) for s in ((1, 9001, 13), (1, 28, 13), (1, 28, 7))] + [None] * 7),
+        (GRU(), [("float32", s) for s in ((2, 20011, 5), (1, 18, 5), (1, 18, 6))] + [None] * 2),
+        (
+            IntegerLSTM(PAIRS, PAIRS, PAIRS[0], PAIRS[0]),
+            [
+                *[("int8", s) for s in ((1, 10007, 5), (24, 5), (24, 6))],
+                *[("int32", (24,))] * 2,
+                *[("int8", (10007, 6)), ("int16", (10007, 6))],
+                *[None] * 5,
+            ],
+        ),
+        (QuantizedLogSoftmax(0.1, 0, -128, 127, i8, 0.1), [("int8", BYTES), ("float32", (256,))]),
+        (FixedByteSoftmax(i8), [("int8", BYTES), ("int32", (256,))]),
+        (FixedSoftmax(), [("int16", BYTES), ("int32", (65536,)), ("int32", (513,))]),
+        (QuantizedL2Normalization(3), [("int8", BYTES)]),
+        (QuantizedL2Normalization(3), [("uint8", BYTES)]),
+        (QuantizedResize((5, 17)), [("int8", (3, 5291, 9, 11))]),
         (RoiAlign((709, 719), sampling_ratio=2), [("float32", (1, 1, 5, 7)), ("float32", (1, 4))]),
+        (
+            DeformableRoiPool((2, 3), samples=(30011, 30013)),
+            [("float32", (1, 1, 5, 7)), ("float32", (3, 4))],
+        ),
         (RandomNormal((701, 997)), [("int32", (1,))]),
         (RandomUniform((701, 997)), [("int32", (1,))]),
         (RandomCategorical(1009), [("float32", (701, 13)), ("int32", (1,))]),
@@ -132,6 +163,8 @@ def test_memory(op: Any, inputs: list[Any], monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(blocks, "GATHERED", BLOCK)
     rng = np.random.default_rng(1)
     arrays = [None if i is None else array(rng, *i) for i in inputs]
+    if isinstance(op, IntegerLSTM):
+        gate_tables(op.cell_bits)  # kept, whatever the sizes
     tracemalloc.start()
     try:
         results = op.reference(*arrays)

@@ -6,6 +6,7 @@ device. What shares a vec4, a tile or a row of zeros with such an element is not
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,6 +38,13 @@ def test_each_input(family: str) -> None:
         check(case, target, SPECIALS[turn % 3], seed=turn)
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_candidates_for_gpus(family: str) -> None:
+    """Those that this device's own kind is not offered, on it."""
+    for turn, (case, target) in enumerate(_targets(family)):
+        check(case, target, SPECIALS[(turn + 1) % 3], seed=turn, kind="discrete")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("special", SPECIALS)
@@ -54,13 +62,19 @@ def _targets(family: str) -> Iterator[tuple[Case, int]]:
                 yield case, number
 
 
-def check(case: Case, target: int, special: float, seed: int) -> None:
+def check(case: Case, target: int, special: float, seed: int, kind: str = "") -> None:
+    """``kind``: only candidates that another kind of device has and this one has not."""
     arrays = _inputs(case, target, special, seed)
     expected = case.op.reference(*arrays)
     graph = single_op_graph(case.op, arrays, case.constants)
     feeds = {f"x{n}": a for n, a in enumerate(arrays) if a is not None and n not in case.constants}
-    limits = shared_device().limits
+    limits = own = shared_device().limits
+    if kind:
+        limits = dataclasses.replace(own, kind=kind)
+    tried = set(variants(graph, own)) if kind else ()
     for options in variants(graph, limits):
+        if options in tried:
+            continue
         results = run_graph(graph, limits, options, feeds)
         context = f"{case.op} [{options.algorithm}] input {target} {special}"
         for result, wanted in zip(results.values(), expected, strict=True):
@@ -99,6 +113,26 @@ def _compare(result: np.ndarray, wanted: np.ndarray, spreads: bool, context: str
     np.testing.assert_array_equal(seen, meant, f"{context}: other special values")
     wrong = np.argwhere(~np.isfinite(result) & plain)
     assert not len(wrong), f"{context}: {len(wrong)} more, first at {tuple(wrong[0])}"
+
+
+@pytest.mark.parametrize("special", SPECIALS)
+@pytest.mark.parametrize("constants", [(), (1,)])
+def test_weights_of_padding(constants: tuple[int, ...], special: float) -> None:
+    """Padding is multiplied: beside it a special weight gives NaN, by whichever kernel."""
+    for axes, strides in ((1, 1), (2, 1), (2, 2), (3, 1)):
+        sizes = (7, 5, 4)[:axes]
+        op = Conv((strides,) * axes, (1,) * 2 * axes, (1,) * axes)
+        arrays = [np.ones((1, 5, *sizes), np.float32), np.ones((6, 5, *(3,) * axes), np.float32)]
+        arrays[1].reshape(6, 5, -1)[2, 3, 0] = special
+        wanted = np.isnan(op.reference(*arrays)[0])
+        graph = single_op_graph(op, arrays, constants)
+        feeds = {f"x{n}": array for n, array in enumerate(arrays) if n not in constants}
+        for kind in sorted({shared_device().limits.kind, "discrete"}):
+            limits = dataclasses.replace(shared_device().limits, kind=kind)
+            for options in variants(graph, limits):
+                if "winograd" not in str(options.algorithm):
+                    (result,) = run_graph(graph, limits, options, feeds).values()
+                    np.testing.assert_array_equal(np.isnan(result), wanted, options.algorithm)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)

@@ -66,6 +66,7 @@ def _loops() -> list[Any]:
         (MaxRoiPool((23, 19)), [x, region]),
         (BilinearRoiPool((709, 719)), [x, region / 31]),
         (DeformableRoiPool((23, 19)), [x, region, None]),
+        (DeformableRoiPool((1, 1), samples=(30011, 30013)), [x, region, None]),
         (Inverse(), [("float32", (41, 2, 2))]),
         (RegexFullMatch("(a|b)*"), [text]),
     ]

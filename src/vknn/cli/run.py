@@ -21,7 +21,7 @@ from vknn.cli.output import show, write_json
 from vknn.cli.shots import Shot, shots
 from vknn.cli.summary import as_array, line, scores, statistics, summary
 from vknn.errors import InputError
-from vknn.named_files import named
+from vknn.named_files import replacing
 from vknn.pictures import UnreadableFileError
 from vknn.session import Session
 
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
         answer = asking.answer(outputs, given)
     drawn = asking.drawn(Shot(given.path or Path("drawing"), given.picture), answer)
     if args.output is not None:
-        with named(args.output), args.output.open("wb") as file:
+        with replacing(args.output) as file:
             np.savez(file, **{n: as_array(v) for n, v in outputs.items()})  # type: ignore[arg-type]
     rows = _rows(outputs, args, labels)
     if args.json:

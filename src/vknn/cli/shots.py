@@ -9,7 +9,7 @@ from typing import Any
 
 from vknn.cli.inputs import is_array
 from vknn.errors import InputError, VknnError
-from vknn.named_files import named
+from vknn.named_files import named, replacing
 from vknn.pictures import UnreadableFileError, open_pictures
 
 
@@ -68,7 +68,7 @@ class Drawings:
             raise InputError(
                 f"--draw {target} is one file and there are {len(files)}: give it a folder"
             )
-        if target.suffix.lower() not in _suffixes():
+        if target.suffix.lower() not in _formats():
             raise InputError(
                 f"--draw {target}: Pillow writes no such pictures; .png and .jpg are some it does"
             )
@@ -82,7 +82,8 @@ class Drawings:
             if self.whole:
                 path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                drawn.save(path)
+                with replacing(path) as file:
+                    drawn.save(file, _formats()[path.suffix.lower()])
             except ValueError as error:
                 raise VknnError(f"{path} cannot be written: {error}") from error
         return path
@@ -105,9 +106,9 @@ class Drawings:
         return path
 
 
-def _suffixes() -> set[str]:
-    """Endings of pictures that can be written."""
+def _formats() -> dict[str, str]:
+    """Pillow's formats of pictures that can be written, by the endings of files."""
     from PIL import Image
 
     found = Image.registered_extensions().items()
-    return {ending for ending, kind in found if kind in Image.SAVE and kind != "PDF"}
+    return {ending: kind for ending, kind in found if kind in Image.SAVE and kind != "PDF"}

@@ -185,7 +185,8 @@ class ReduceLogSumExp(_OfFloats):
     def _reduce(self, x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
         most = np.asarray(x.max(axis=axes, keepdims=True, initial=-np.inf))
         shift = np.where(np.isfinite(most), most, 0.0)
-        return np.log(_sum(np.exp(x - shift), axes)) + shift
+        terms = x - shift
+        return np.log(_sum(np.exp(terms, out=terms), axes)) + shift
 
 
 @attributes

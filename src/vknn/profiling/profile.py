@@ -15,7 +15,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from vknn.errors import VknnError
-from vknn.named_files import named
+from vknn.named_files import replacing
 from vknn.profiling.records import Entry, TimedRun
 from vknn.profiling.trace import trace_events
 from vknn.program import Program
@@ -124,8 +124,8 @@ class Profile:
 
     def save_trace(self, path: str | os.PathLike[str]) -> None:
         """The trace of :meth:`to_trace` written to a file as JSON."""
-        with named(path), open(path, "w", encoding="utf-8") as file:
-            json.dump(self.to_trace(), file)
+        with replacing(path) as file:
+            file.write(json.dumps(self.to_trace()).encode())
 
     def table(self, order: str = "plan", limit: int | None = None) -> Table:
         """Commands as a rich table.

@@ -11,7 +11,7 @@ from vknn.formats.ncnn.loader import check_layers, read_net
 from vknn.formats.ncnn.records import LayerRecord, NetRecord
 from vknn.formats.ncnn.weights import WeightSpec
 from vknn.formats.ncnn.writer import format_bin, weight_specs
-from vknn.named_files import named
+from vknn.named_files import replacing
 
 #: Ranges of weights that scale or divide, by name ("slope" is that of BatchNorm, not of PReLU).
 _POSITIVE = {"slope": (0.8, 1.2), "var": (0.5, 1.5), "gamma": (0.8, 1.2), "scale": (0.8, 1.2)}
@@ -49,8 +49,9 @@ def write_random_weights(param: Path, target: Path, seed: int = 0) -> None:
     """
     net = read_net(param)
     check_layers(net, str(param))
-    with named(target):
-        target.write_bytes(format_bin(net, random_weights(net, seed)))
+    data = format_bin(net, random_weights(net, seed))
+    with replacing(target) as file:
+        file.write(data)
 
 
 def _activated(net: NetRecord) -> set[str]:

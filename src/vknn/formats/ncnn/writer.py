@@ -21,7 +21,7 @@ from vknn.formats.ncnn.reader import ARRAY_KEY, MAGIC
 from vknn.formats.ncnn.records import Bits, LayerRecord, NetRecord, ParamValue
 from vknn.formats.ncnn.type_indices import type_index
 from vknn.formats.ncnn.weights import TAG_FLOAT16, TAG_INT8, WeightSpec
-from vknn.named_files import named
+from vknn.named_files import replacing
 
 #: Storage of tagged float arrays in the file.
 Storage = Literal["fp32", "fp16", "table"]
@@ -49,10 +49,9 @@ def save(
     """
     blob = format_bin(net, weights, storage)
     bin_path = bin_path or param_path.with_suffix(".bin")
-    with named(param_path):
-        param_path.write_text(format_param(net), encoding="utf-8")
-    with named(bin_path):
-        bin_path.write_bytes(blob)
+    for path, data in ((param_path, format_param(net).encode()), (bin_path, blob)):
+        with replacing(path) as file:
+            file.write(data)
 
 
 def format_param(net: NetRecord) -> str:

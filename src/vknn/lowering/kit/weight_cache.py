@@ -34,7 +34,8 @@ class WeightCache:
         """Array that ``make`` packs of the sources, of 32 bits; floats in this precision."""
         full_key = (key, precision, *(id(s) for s in sources))
         if full_key not in self._entries:
-            packed = make() if precision == "fp32" else narrowed(make(), precision)
+            with np.errstate(all="ignore"):  # weights may be NaN, infinite or too large for sums
+                packed = make() if precision == "fp32" else narrowed(make(), precision)
             packed = np.ascontiguousarray(packed)
             if packed.dtype.itemsize != 4 and packed.dtype not in _HALVES:
                 raise ValueError(f"packed weight {key!r} has dtype {packed.dtype}, not 32 bits")

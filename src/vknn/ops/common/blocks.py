@@ -27,6 +27,21 @@ def blocks(count: int, bytes_each: int) -> Iterator[slice]:
     return _slices(count, GATHERED // max(1, bytes_each))
 
 
+def columns(shape: Sequence[int]) -> Iterator[slice]:
+    """Slices of the last axis that hold at most ELEMENTS elements of all rows, or one column."""
+    return _slices(shape[-1], ELEMENTS // max(1, math.prod(shape[:-1])))
+
+
+def by_columns(
+    x: np.ndarray, dtype: Any, compute: Callable[[np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Elementwise results of rows too long for one block: ``compute`` of parts of the last axis."""
+    y = np.empty(x.shape, dtype)
+    for part in columns(x.shape):
+        y[..., part] = compute(x[..., part])
+    return y
+
+
 def places(out: Sequence[int], bytes_each: int) -> Iterator[tuple[slice, ...]]:
     """Parts of the places of the output, for each of which so many bytes are gathered."""
     row = bytes_each * math.prod(out[1:])

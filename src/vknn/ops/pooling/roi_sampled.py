@@ -6,6 +6,7 @@ import numpy as np
 
 from vknn import run_limits
 from vknn.graph import TensorType, attributes
+from vknn.ops.common.blocks import columns
 from vknn.ops.common.checks import arguments, fits, require, require_float
 from vknn.ops.pooling.roi_pooling import RegionPool, rounded, sampled
 
@@ -154,24 +155,29 @@ class DeformableRoiPool(RegionPool):
             start = np.array([j, i], np.float32) * bins + low + moved
             own = x[:, i * self.group // high, j * self.group // wide]
             across, down = (
-                self._inside(start[k] + np.arange(count, dtype=np.float32) * steps[k], size_in)
+                self._mean_weights(start[k], steps[k], count, size_in)
                 for k, (count, size_in) in enumerate(
                     zip(self.samples[::-1], own.shape[:0:-1], strict=True)
                 )
             )
             if len(across) and len(down):
-                values = sampled(down, own, across)
-                y[:, i, j] = values.mean(axis=(1, 2))
+                y[:, i, j] = sampled(down, own, across)[:, 0, 0]
         return y
 
-    def _inside(self, places: np.ndarray, size: int) -> np.ndarray:
-        """Weights of each place along an axis in each of n samples within the image: [n, size]."""
-        half, last = np.float32(0.5), np.float32(size - 1)
-        places = places[(places >= -half) & (places <= np.float32(size) - half)]
-        places = np.clip(places, np.float32(0), last)
-        weights = np.zeros((len(places), size))
-        for number, place in enumerate(places):
-            first = int(place)
-            weights[number, first] += 1.0 - (float(place) - first)
-            weights[number, min(first + 1, size - 1)] += float(place) - first
-        return weights
+    @staticmethod
+    def _mean_weights(start: np.float32, step: np.float32, count: int, size: int) -> np.ndarray:
+        """The mean along an axis of the weights of each place in the samples within the image.
+
+        [1, size], or [0, size] where no sample is. The mean over a grid is the one along both axes.
+        """
+        half, last, weights, inside = np.float32(0.5), np.float32(size - 1), np.zeros(size), 0
+        for part in columns((count,)):
+            places = start + np.arange(part.start, part.stop).astype(np.float32) * step
+            places = places[(places >= -half) & (places <= np.float32(size) - half)]
+            places = np.clip(places, np.float32(0), last)
+            first = places.astype(np.int64)
+            fraction = places.astype(np.float64) - first
+            weights += np.bincount(first, 1.0 - fraction, size)
+            weights += np.bincount(np.minimum(first + 1, size - 1), fraction, size)
+            inside += len(places)
+        return weights[None] / inside if inside else np.zeros((0, size))

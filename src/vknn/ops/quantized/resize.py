@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from vknn.graph import DType, Op, TensorType, attributes
-from vknn.ops.common.blocks import blocks
+from vknn.ops.common.blocks import places
 from vknn.ops.common.checks import arguments, require
 
 #: Bits of a weight.
@@ -46,8 +46,9 @@ class QuantizedResize(Op):
         (x,) = arguments(self, inputs, 1)
         y = np.empty((*x.shape[:2], *self.sizes), x.dtype)
         down, across = self.taps(0, x.shape[2]), self.taps(1, x.shape[3])
-        for rows in blocks(self.sizes[0], 64 * x.shape[0] * x.shape[1] * self.sizes[1]):
-            y[:, :, rows] = self._rows(x, [tap[rows] for tap in down], across)
+        for part in places(y.shape, 64):
+            vertical = [tap[part[2]] for tap in down]
+            y[part] = self._rows(x[part[:2]], vertical, [tap[part[3]] for tap in across])
         return (y,)
 
     def _rows(self, x: np.ndarray, vertical: Any, horizontal: Any) -> np.ndarray:

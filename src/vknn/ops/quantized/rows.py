@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from vknn import run_limits
 from vknn.graph import DType, Op, TensorType, attributes
-from vknn.ops.common.blocks import in_blocks
+from vknn.ops.common.blocks import by_columns, columns, in_blocks
 from vknn.ops.common.checks import arguments, require
 from vknn.ops.quantized import fixed_point as fp
 from vknn.ops.quantized.gemmlowp import Word
@@ -16,6 +18,19 @@ _NARROW = (DType.INT8, DType.UINT8)
 FLOAT_TABLE, FIXED_TABLE, RECIPROCALS = 256, 65536, 513
 #: Integer bits of the sum of a row of FixedByteSoftmax.
 SUM_BITS = 12
+
+
+def _largest(x: np.ndarray) -> np.ndarray:
+    """The largest element of each row, as int64 [..., 1]; without elements none."""
+    return np.asarray((x.max(-1, keepdims=True) if x.size else x[..., :1]).astype(np.int64))
+
+
+def _row_sums(x: np.ndarray, terms: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Sums along the last axis of what ``terms`` makes of its elements, as int64 [..., 1]."""
+    total = np.zeros((*x.shape[:-1], 1), np.int64)
+    for part in columns(x.shape):
+        total += terms(x[..., part]).sum(-1, keepdims=True)
+    return total
 
 
 @attributes
@@ -46,18 +61,23 @@ class QuantizedLogSoftmax(Op):
     @in_blocks(whole=lambda *_: (-1,), split=1)
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, table = arguments(self, inputs, 2)
-        codes = x.astype(np.int64)
-        largest = codes.max(-1, keepdims=True) if x.size else codes[..., :1]
-        terms = table[255 - (largest - codes)]
-        # A running sum keeps the order of the terms, in float32.
-        total = np.cumsum(terms, axis=-1, dtype=np.float32)[..., -1:]
-        f32 = np.float32
+        largest, f32 = _largest(x), np.float32
+        total = np.zeros(largest.shape, f32)
+        for part in columns(x.shape):
+            terms = table[255 - (largest - x[..., part])]
+            # A running sum keeps the order of the terms, in float32.
+            terms[..., :1] += total
+            total = np.cumsum(terms, axis=-1, dtype=f32)[..., -1:]
         with np.errstate(all="ignore"):
             step = f32(self.step_in) / f32(self.scale)
             top = (largest.astype(f32) * f32(self.step_in) + np.log(total)) / f32(self.scale)
-            y = np.rint(codes.astype(f32) * step - top)
-        whole = y.astype(np.int64) + self.zero
-        return (np.clip(whole, self.low, self.high).astype(self.dtype.numpy),)
+
+        def finished(codes: np.ndarray) -> np.ndarray:
+            with np.errstate(all="ignore"):
+                whole = np.rint(codes.astype(f32) * step - top).astype(np.int64) + self.zero
+            return np.clip(whole, self.low, self.high)
+
+        return (by_columns(x, self.dtype.numpy, finished),)
 
 
 @attributes
@@ -82,16 +102,23 @@ class FixedByteSoftmax(Op):
     @in_blocks(whole=lambda *_: (-1,), split=1)
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, table = arguments(self, inputs, 2)
-        codes, word, info = x.astype(np.int64), Word(32), np.iinfo(self.dtype.numpy)
-        largest = codes.max(-1, keepdims=True) if x.size else codes[..., :1]
-        terms = table[255 - (largest - codes)].astype(np.int64)
-        total = word.shifted(terms, -SUM_BITS).sum(-1, keepdims=True) & 0xFFFFFFFF
+        word, info, largest = Word(32), np.iinfo(self.dtype.numpy), _largest(x)
+
+        def terms(codes: np.ndarray) -> np.ndarray:
+            return np.asarray(table[255 - (largest - codes)].astype(np.int64))
+
+        total = _row_sums(x, lambda codes: word.shifted(terms(codes), -SUM_BITS)) & 0xFFFFFFFF
         zeros = 32 - np.frexp(total.astype(np.float64))[1].astype(np.int64)
         # The sum is (1 + f) * 2 ** (SUM_BITS - zeros).
         inverse = word.one_over_one_plus(((total << zeros) & 0xFFFFFFFF) - (1 << 31))
         right = SUM_BITS - zeros + 31 - info.bits
-        y = fp.rounding_divide_by_pot(word.product(inverse, terms), right) + info.min
-        return (np.clip(y, info.min, info.max).astype(self.dtype.numpy),)
+
+        def finished(codes: np.ndarray) -> np.ndarray:
+            product = word.product(inverse, terms(codes))
+            y = fp.rounding_divide_by_pot(product, right) + info.min
+            return np.clip(y, info.min, info.max)
+
+        return (by_columns(x, self.dtype.numpy, finished),)
 
 
 @attributes
@@ -112,9 +139,12 @@ class FixedSoftmax(Op):
     @in_blocks(whole=lambda *_: (-1,), split=1)
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, exponentials, reciprocals = arguments(self, inputs, 3)
-        codes = x.astype(np.int64)
-        terms = exponentials[65535 - (codes.max(-1, keepdims=True) - codes)].astype(np.int64)
-        total = terms.sum(-1, keepdims=True)
+        largest = _largest(x)
+
+        def terms(codes: np.ndarray) -> np.ndarray:
+            return np.asarray(exponentials[65535 - (largest - codes)].astype(np.int64))
+
+        total = _row_sums(x, terms)
         zeros = 32 - np.frexp(total.astype(np.float64))[1].astype(np.int64)
         shifted = ((total << (zeros - 1)) + (1 << 13)) >> 14
         place = np.clip(shifted - (1 << 15) - (1 << 16), -32768, 32767)
@@ -122,8 +152,12 @@ class FixedSoftmax(Op):
         base = reciprocals[index].astype(np.int64)
         inverse = base + (((reciprocals[index + 1] - base) * offset + 64) >> 7)
         right = 31 - zeros
-        y = (terms * inverse + (np.int64(1) << (right - 1))) >> right
-        return (np.clip(y, 0, 32767).astype(np.int16),)
+
+        def finished(codes: np.ndarray) -> np.ndarray:
+            y = (terms(codes) * inverse + (np.int64(1) << (right - 1))) >> right
+            return np.asarray(np.clip(y, 0, 32767))
+
+        return (by_columns(x, np.int16, finished),)
 
 
 @attributes
@@ -145,13 +179,18 @@ class QuantizedL2Normalization(Op):
     @in_blocks(whole=lambda *_: (-1,), split=1)
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
-        codes = x.astype(np.int64) - self.zero
-        root, shift = fp.inverse_root((codes * codes).sum(-1, keepdims=True))
-        if x.dtype == np.uint8:
-            y = fp.multiply(128 * codes, root, shift) + 128
-        else:
-            y = fp.multiply(codes, root, shift + 7)
-        return (fp.saturated(y, x.dtype),)
+
+        def codes(part: np.ndarray) -> np.ndarray:
+            return np.asarray(part.astype(np.int64) - self.zero)
+
+        root, shift = fp.inverse_root(_row_sums(x, lambda part: np.square(codes(part))))
+
+        def finished(part: np.ndarray) -> np.ndarray:
+            if x.dtype == np.uint8:
+                return fp.saturated(fp.multiply(128 * codes(part), root, shift) + 128, x.dtype)
+            return fp.saturated(fp.multiply(codes(part), root, shift + 7), x.dtype)
+
+        return (by_columns(x, x.dtype, finished),)
 
 
 @attributes
@@ -177,11 +216,11 @@ class QuantizedReduceProd(Op):
     @in_blocks(whole=lambda *_: (-1,))
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
-        codes = x.astype(np.int64) - self.zero_in
-        product = codes[..., 0]
-        for column in range(1, codes.shape[-1]):
+        product = x[..., 0].astype(np.int64) - self.zero_in
+        for column in range(1, x.shape[-1]):
             run_limits.check()
-            product = fp.multiply_wide(product * codes[..., column], self.q, self.shift)
+            codes = x[..., column].astype(np.int64) - self.zero_in
+            product = fp.multiply_wide(product * codes, self.q, self.shift)
         y = fp.wrapped(fp.multiply_wide(product, self.q, self.shift) + self.zero_out)
         return (fp.saturated(y, x.dtype),)
 

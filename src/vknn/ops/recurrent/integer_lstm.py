@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from vknn import run_limits
 from vknn.graph import DType, Op, TensorType, attributes
+from vknn.ops.common.blocks import blocks
 from vknn.ops.common.checks import arguments, require
 from vknn.ops.quantized import fixed_point as fp
 from vknn.ops.quantized import gemmlowp as ff
@@ -126,28 +128,30 @@ class IntegerLSTM(Op):
         given = arguments(self, inputs, 7, optional=5)
         x, w, r = given[:3]
         s = self.sizes(x, w, r)
-        wide: list[Any] = [a if a is None or not i else a.astype(np.int64)
+        # Whatever belongs to entries of the batch, and the matrices, in parts.
+        wide: list[Any] = [a if a is None or i in (0, 1, 2, 5, 6, 7, 10) else a.astype(np.int64)
                            for i, a in enumerate(given)]  # fmt: skip
         steps = x if self.layout == 0 else x.swapaxes(0, 1)
         tables = gate_tables(self.cell_bits)
-        h, c = wide[5], wide[6]
         y = np.zeros((s.steps, s.batch, s.outputs), np.int8)
-        for t in range(s.steps):
-            run_limits.check()
-            h, c = self._step(s, wide, tables, steps[t].astype(np.int64), h, c)
-            y[t] = h
+        last_h, last_c = given[5].astype(np.int8), given[6].astype(np.int16)
+        hidden = len(w) // s.gates
+        for part in blocks(s.batch, 8 * (x.shape[2] + 8 * s.gates * hidden + 4 * s.outputs)):
+            h, c = last_h[part].astype(np.int64), last_c[part].astype(np.int64)
+            wide[7] = None if given[7] is None else given[7][part].astype(np.int64)
+            for t in range(s.steps):
+                run_limits.check()
+                h, c = self._step(s, wide, tables, steps[t, part].astype(np.int64), h, c)
+                y[t, part] = h
+            last_h[part], last_c[part] = h, c
         y = y if self.layout == 0 else y.swapaxes(0, 1)
-        return (
-            np.ascontiguousarray(y),
-            h.astype(np.int8),
-            c.astype(np.int16),
-        )
+        return np.ascontiguousarray(y), last_h, last_c
 
     def _step(
         self, s: IntegerLSTMSizes, given: Any, tables: np.ndarray, x: Any, h: Any, c: Any
     ) -> Any:
         _, w, r, shift_w, shift_r = given[:5]
-        first, second = x @ w.T + shift_w, h @ r.T + shift_r
+        first, second = _product(x, w) + shift_w, _product(h, r) + shift_r
         sums = [
             _sat16(
                 _sat16(fp.multiply(fp.wrapped(a), *self.input_multipliers[gate]))
@@ -189,7 +193,7 @@ class IntegerLSTM(Op):
     def _project(self, projection: Any, shift: Any, out: Any) -> Any:
         if projection is None:
             return out
-        total = fp.wrapped(out @ projection.T + shift)
+        total = fp.wrapped(_product(out, projection) + shift)
         h = fp.multiply(total, *self.projection_multiplier) + self.output_zero
         h = np.clip(h, -128, 127)
         bound = self.projection_clip
@@ -211,6 +215,15 @@ def normalized(
     return _sat16(fp.multiply(rounded, multiplier[0], multiplier[1] + 12))
 
 
+def _product(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """x times a transposed matrix, whose rows are widened to int64 a block at a time."""
+    y = np.empty((len(x), len(w)), np.int64)
+    for rows in blocks(len(w), 8 * w.shape[1]):
+        y[:, rows] = x @ w[rows].T.astype(np.int64)
+    return y
+
+
+@functools.cache
 def gate_tables(cell_bits: int) -> np.ndarray:
     """Tables of logistic and tanh of a gate's sum and tanh of the cell: int64 [3, 65536]."""
     raw = np.arange(-32768, 32768)

@@ -153,29 +153,29 @@ class Recurrent(Op):
 
     def _run(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Y, Y_h and the last c, of all the op's inputs."""
-        # All in float64, but x and y, the sequences: these a few steps at a time.
-        given = [a if a is None or not i else a.astype(np.float64) for i, a in enumerate(inputs)]
-        h0 = given[4]
+        kept = (0, 4, 5)  # x and the states are widened in parts: of the batch, and a few steps
+        given = [a if a is None or i in kept else a.astype("f8") for i, a in enumerate(inputs)]
         s = self.sizes(*inputs)
-        c0 = given[5] if len(given) > 5 else None
-        x, h0, c0 = (self._steps_first(a) for a in (given[0], h0, c0))
+        c0 = inputs[5] if len(inputs) > 5 else None
+        x, h0, c0 = (self._steps_first(a) for a in (inputs[0], inputs[4], c0))
         dtype = inputs[0].dtype  # type: ignore[union-attr]
-        y = np.zeros((s.steps, s.directions, s.batch, s.outputs), dtype)
-        last_h = np.zeros((s.directions, s.batch, s.outputs)) if h0 is None else h0.copy()
-        last_c = np.zeros((s.directions, s.batch, s.hidden)) if c0 is None else c0.copy()
+        y = np.empty((s.steps, s.directions, s.batch, s.outputs), dtype)
+        last_h = np.empty((s.directions, s.batch, s.outputs), dtype)
+        last_c = np.empty((s.directions, s.batch, s.hidden), dtype)
+        entry = 8 * (s.inputs + 4 * self.gates * s.hidden + 2 * s.outputs)
         with np.errstate(all="ignore"):
-            for d in range(s.directions):
-                h, c = last_h[d], last_c[d]
-                for t, products in self._products(given, x, d):
-                    run_limits.check()
-                    h, c = self._step(given, d, products, h, c)
-                    y[t, d] = h
-                last_h[d], last_c[d] = h, c
+            for part in blocks(s.batch, entry):
+                for d in range(s.directions):
+                    h, c = _state(h0, d, part, s.outputs), _state(c0, d, part, s.hidden)
+                    for t, products in self._products(given, x[:, part], d):
+                        run_limits.check()
+                        h, c = self._step(given, d, products, h, c)
+                        y[t, d, part] = h
+                    last_h[d, part], last_c[d, part] = h, c
         if self.layout == 1:
             y = y.transpose(2, 0, 1, 3)
             last_h, last_c = last_h.swapaxes(0, 1), last_c.swapaxes(0, 1)
-        first, second, third = (np.ascontiguousarray(a.astype(dtype)) for a in (y, last_h, last_c))
-        return first, second, third
+        return np.ascontiguousarray(y), np.ascontiguousarray(last_h), np.ascontiguousarray(last_c)
 
     def _products(self, given: Sequence[Any], x: Any, d: int) -> Iterator[tuple[int, Any]]:
         """The steps in the order of a direction, each with W x and its bias."""
@@ -210,6 +210,13 @@ class Recurrent(Op):
     @abstractmethod
     def _step(self, inputs: Sequence[Any], d: int, products: Any, h: Any, c: Any) -> Any:
         """The next h and c of direction ``d``."""
+
+
+def _state(initial: Any, d: int, part: slice, width: int) -> Any:
+    """A direction's state of a part of the batch before the first step, in float64."""
+    if initial is None:
+        return np.zeros((part.stop - part.start, width))
+    return initial[d, part].astype(np.float64)
 
 
 @attributes

@@ -11,6 +11,7 @@ from vknn.lowering.kernels.convolution.packing import allows_packed, packed_weig
 from vknn.lowering.kernels.convolution.scale import UNSCALED, InputScale
 from vknn.lowering.kernels.convolution.shape import (
     ConvShape,
+    has_finite_weights,
     input_layouts,
     moved_bytes,
     packing_cost,
@@ -335,6 +336,8 @@ def _constants(
     if _has_rounds(problem, tile):
         joined = int(variant.spec.get("JOIN") or 0)
         constants["STEPS"] = _part_steps(shape, tile, joined)
+        if tile.pixels == 1 and shape.has_padding and not has_finite_weights(problem):
+            constants["PADDING"] = 1
     if tile.parts > 1:
         constants |= {"PARTS": tile.parts, "PART_LANES": tile.lanes}
     return constants

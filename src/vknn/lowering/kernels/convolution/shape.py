@@ -93,6 +93,15 @@ class ConvShape(Channels):
         alone = self.taps == 1 and self.strides == (1, 1, 1) and self.pads == (0, 0, 0)
         return alone and self.size_in == self.size_out
 
+    @property
+    def has_padding(self) -> bool:
+        """True where some tap of some pixel lies outside of the input."""
+        axes = (self.size_in, self.size_out, self.kernel, self.strides, self.dilations, self.pads)
+        return any(
+            pad > 0 or (n_out - 1) * stride + (taps - 1) * dilation - pad >= n_in
+            for n_in, n_out, taps, stride, dilation, pad in zip(*axes, strict=True)
+        )
+
     def geometry(self) -> dict[str, int]:
         """Push constants: the input's size, kernel, strides, dilations and pads."""
         return {**self._window(), **by_axis("dilation", self.dilations)}
@@ -132,6 +141,14 @@ def constant_weights(problem: Problem) -> tuple[np.ndarray, ...] | None:
     """Weight and, where there is one, bias; None where either is known only at run time."""
     found = problem.constants[1 : 3 if has_bias(problem) else 2]
     return None if any(c is None for c in found) else tuple(c for c in found if c is not None)
+
+
+def has_finite_weights(problem: Problem) -> bool:
+    """True where products with padding are known to be 0: no weight is infinite or NaN."""
+    weights = problem.constants[1]
+    if not problem.input(1).dtype.is_float:
+        return True
+    return weights is not None and bool(np.isfinite(weights).all())
 
 
 def packing_cost(problem: Problem) -> float:
