@@ -301,15 +301,18 @@ void main() {
 
     int m = group * p.mg4 + (block - group * p.group_blocks) * BLOCK_N + n_;
     int end = (group + 1) * p.mg4;
-    [[unroll]] for (int j = 0; j < COLS; j++) {
+    // A vec4 of channels a round, for which the sums behind it move up: unrolled, the stores are more code than all
+    // the rest, and with NVK more than instruction caches hold.
+    [[dont_unroll]] for (int j = 0; j < COLS; j++) {
         int channel = m + j * LANES_N;
         [[unroll]] for (int i = 0; i < ROWS; i++) {
             int pixel = first + m_ + i * LANES_M;
             if (pixel < p.pixels && channel < end) {
                 int at = (image * p.m4 + channel) * p.pixels + pixel;
-                vec4 v = END(sums[i * COLS + j], at, channel);
+                vec4 v = END(sums[i * COLS], at, channel);
                 STORE4(y, at, zero_padding_lanes(v, channel, p.channels));
             }
         }
+        next_sums();
     }
 }

@@ -81,6 +81,11 @@ int column_place(int own) {
 
 vec4 sums[ROWS * COLS];
 
+// Puts the sums of each vec4 of columns into the place of the one before it.
+void next_sums() {
+    [[unroll]] for (int i = 0; i + 1 < ROWS * COLS; i++) sums[i] = sums[i + 1];
+}
+
 #ifdef DOTS
 #include "matmul/float_dots.glsl"
 #endif
