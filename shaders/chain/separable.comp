@@ -154,15 +154,16 @@ void main() {
     }
     end_products(m_, n_);
 
-    [[unroll]] for (int j = 0; j < COLS; j++) {
-        int channel = block * BLOCK_N + n_ + j * LANES_N;
-        [[unroll]] for (int i = 0; i < ROWS; i++) {
-            int pixel = first + m_ + i * LANES_M;
+    [[dont_unroll]] for (int n = 0; n < ROWS * COLS; n += STORED) {
+        [[unroll]] for (int s = 0; s < STORED; s++) {
+            int pixel = first + m_ + whole_part(n + s, COLS) * LANES_M;
+            int channel = block * BLOCK_N + n_ + rest(n + s, COLS) * LANES_N;
             if (pixel < p.pixels && channel < p.m4) {
                 int at = (image * p.m4 + channel) * p.pixels + pixel;
-                vec4 v = f(sums[i * COLS + j], at, channel);
+                vec4 v = f(sums[s], at, channel);
                 STORE4(y, at, zero_padding_lanes(v, channel, p.channels));
             }
         }
+        next_sums();
     }
 }

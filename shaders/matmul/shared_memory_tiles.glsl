@@ -81,9 +81,11 @@ int column_place(int own) {
 
 vec4 sums[ROWS * COLS];
 
-// Puts the sums of each vec4 of columns into the place of the one before it.
+// Of a lane's sums so many are stored a round of a loop, and those behind them move up: unrolled, the stores of
+// large tiles are more code than all the rest, and with NVK more than instruction caches hold.
+const int STORED = ROWS * COLS < 4 ? ROWS * COLS : 4;
 void next_sums() {
-    [[unroll]] for (int i = 0; i + 1 < ROWS * COLS; i++) sums[i] = sums[i + 1];
+    [[unroll]] for (int i = 0; i + STORED < ROWS * COLS; i++) sums[i] = sums[i + STORED];
 }
 
 #ifdef DOTS

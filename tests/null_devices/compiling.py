@@ -1,4 +1,4 @@
-"""Plans of a model compiled and looked at, not run: what a driver's compiler made of each pipeline."""
+"""Plans of a model compiled and looked at, not run: what the driver made of each pipeline."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _SHARE = 0.5
 MOST_INSTRUCTIONS = 1900, 1250
 #: On Adreno, known by its waves of 64 lanes, workgroups of more lanes than 256 have 96 registers a
 #: lane instead of 192: so many steps in a round at most, of which its compiler loads ahead.
-_WIDE_WAVE, _WIDE_LANES, _WIDE_STEPS = 64, 256, 8
+_WIDE_WAVE, _WIDE_LANES, _WIDE_STEPS = 64, 256, 5
 #: Registers for what is loaded together.
 _LOADED = 48
 #: Instructions beside products and activations: of a vec4 of sums of the first convolution, of a

@@ -30,7 +30,6 @@ from vknn.lowering.kit.workgroups import (
 )
 from vknn.plan import DeviceLimits
 
-
 #: The largest number of float16.
 _MOST_HALF = 65504
 
