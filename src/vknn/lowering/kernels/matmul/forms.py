@@ -286,6 +286,9 @@ def forms(problem: Problem, gemm: Gemm, weights: ProductWeights | None) -> list[
         tiles = shared_memory_tiles(problem, gemm.m, ceil_div(gemm.n, 4))
         if is_apple(problem.limits):
             tiles = [tile for tile in tiles if _fits_apple(gemm, tile)]
+        if problem.machine.converts and problem.half_sums and not gemm.a_by_vec4:
+            # Of 16 sums in both precisions, with a place for each number, GCN holds one wave.
+            tiles = [tile for tile in tiles if tile.rows * tile.cols < 16]
         if packed:
             tiles = [_with_packed_columns(problem, gemm, tile) for tile in tiles]
         plans += [form("shared", tile) for tile in tiles]
