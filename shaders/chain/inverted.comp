@@ -47,6 +47,8 @@ layout(constant_id = 26) const int PIXELS = 2;  // of a lane in the last convolu
 layout(constant_id = 27) const int COLS = 1;
 layout(constant_id = 28) const int PARTS = 2;  // of a slice
 layout(constant_id = 29) const int LAST_AHEAD = 2;
+// 1: of the depthwise convolution the weights of a row of taps are loaded together, else all of them.
+layout(constant_id = 30) const int BY_ROWS = 0;
 const int TAPS = KERNEL_H * KERNEL_W;
 const int TILE = TILE_H * TILE_W;
 const int FIELD_H = (TILE_H - 1) * STRIDE_H + (KERNEL_H - 1) * DILATION_H + 1;
@@ -196,6 +198,20 @@ void expand(int slice) {
 #undef LOAD_FACTOR
 #undef LOAD_WEIGHT
 
+// Where a lane reads and puts results of the depthwise convolution: its pixel of round `r`, and where in the
+// field that one's window begins.
+int pixel_of(int lane, int r) { return whole_part(lane, SLICE) + r * (LANES / SLICE); }
+int corner_of(int pixel) {
+    int line = whole_part(pixel, TILE_W);
+    return line * STRIDE_H * FIELD_W + (pixel - line * TILE_W) * STRIDE_W;
+}
+
+void hold_filtered(int slice, int column, int pixel, vec4 v) {
+    // Behind the last channel, too, it is multiplied.
+    v = zero_padding_lanes(h(v), slice * SLICE + column, p.middle);
+    held[TILE_HELD + pixel * TILE_ROW + column] = to_held(v);
+}
+
 // Holds h(A v + a) of the tile, v as `expand` left it.
 void filter_field(int slice) {
     int lane = int(gl_LocalInvocationID.x), column = rest(lane, SLICE);
@@ -204,19 +220,43 @@ void filter_field(int slice) {
         weights[t] = LOAD4(w, p.depthwise + (slice * TAPS + t) * SLICE + column);
     vec4 bias = LOAD4(w, p.depthwise_bias + slice * SLICE + column);
     [[unroll]] for (int r = 0; r < ROUNDS; r++) {
-        int pixel = whole_part(lane, SLICE) + r * (LANES / SLICE);
+        int pixel = pixel_of(lane, r);
         if (pixel < TILE) {
-            int line = whole_part(pixel, TILE_W);
-            int corner = line * STRIDE_H * FIELD_W + (pixel - line * TILE_W) * STRIDE_W;
+            int corner = corner_of(pixel);
             vec4 v = bias;
             [[unroll]] for (int t = 0; t < TAPS; t++) {
                 int from = t / KERNEL_W * DILATION_H * FIELD_W + t % KERNEL_W * DILATION_W;
                 v = fma(vec4(from_held(held[corner * SLICE + column + from * SLICE])), weights[t], v);
             }
-            // Behind the last channel, too, it is multiplied.
-            v = zero_padding_lanes(h(v), slice * SLICE + column, p.middle);
-            held[TILE_HELD + pixel * TILE_ROW + column] = to_held(v);
+            hold_filtered(slice, column, pixel, v);
         }
+    }
+}
+
+// The same, row by row of the taps: registers do not hold the weights of large windows beside the sums.
+void filter_field_by_rows(int slice) {
+    int lane = int(gl_LocalInvocationID.x), column = rest(lane, SLICE);
+    vec4 bias = LOAD4(w, p.depthwise_bias + slice * SLICE + column), v[ROUNDS];
+    int from[ROUNDS];
+    [[unroll]] for (int r = 0; r < ROUNDS; r++) {
+        v[r] = bias;
+        from[r] = corner_of(min(pixel_of(lane, r), TILE - 1)) * SLICE + column;
+    }
+    [[dont_unroll]] for (int y_ = 0; y_ < KERNEL_H; y_++) {
+        int weight = p.depthwise + (slice * TAPS + y_ * KERNEL_W) * SLICE + column;
+        int row = y_ * (DILATION_H * FIELD_W * SLICE);
+        vec4 weights[KERNEL_W];
+        [[unroll]] for (int x_ = 0; x_ < KERNEL_W; x_++) weights[x_] = LOAD4(w, weight + x_ * SLICE);
+        [[unroll]] for (int r = 0; r < ROUNDS; r++) {
+            [[unroll]] for (int x_ = 0; x_ < KERNEL_W; x_++) {
+                int at = from[r] + row + x_ * (DILATION_W * SLICE);
+                v[r] = fma(vec4(from_held(held[at])), weights[x_], v[r]);
+            }
+        }
+    }
+    [[unroll]] for (int r = 0; r < ROUNDS; r++) {
+        int pixel = pixel_of(lane, r);
+        if (pixel < TILE) hold_filtered(slice, column, pixel, v[r]);
     }
 }
 
@@ -280,7 +320,8 @@ void main() {
     [[dont_unroll]] for (int slice = 0; slice < p.slices; slice++) {
         expand(slice);
         barrier();
-        filter_field(slice);
+        if (BY_ROWS != 0) filter_field_by_rows(slice);
+        else filter_field(slice);
         barrier();
         project(slice);
     }

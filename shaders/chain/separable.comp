@@ -25,6 +25,8 @@ OUTPUT4(2, y);
 
 layout(constant_id = 17) const int KERNEL_H = 3;
 layout(constant_id = 18) const int KERNEL_W = 3;
+// 1: the taps of a row of the kernel are read together, else all of them.
+layout(constant_id = 31) const int BY_ROWS = 0;
 const int TAPS = KERNEL_H * KERNEL_W;
 
 // A lane computes all rows of one pixel: every STEP-th vec4 of k.
@@ -41,13 +43,16 @@ layout(push_constant) uniform P {
     int bias, depthwise, depthwise_bias;  // where b, A and a begin
 } p;
 
-// Where a lane's pixel is read under each tap: its place in a plane of x, -1 outside of it.
-int place[TAPS];
+// Where a lane's pixel is read under each tap: its place in a plane of x, -1 outside of it. With BY_ROWS only
+// where it is read under the first.
+int place[BY_ROWS != 0 ? 1 : TAPS];
+int top, left;
 
 void find_places(int pixel) {
     int out_y = divide(pixel, p.out_w);
-    int top = out_y * p.stride_h - p.pad_h;
-    int left = (pixel - out_y * p.out_w) * p.stride_w - p.pad_w;
+    top = out_y * p.stride_h - p.pad_h;
+    left = (pixel - out_y * p.out_w) * p.stride_w - p.pad_w;
+    if (BY_ROWS != 0) return;
     [[unroll]] for (int ky = 0; ky < KERNEL_H; ky++) {
         [[unroll]] for (int kx = 0; kx < KERNEL_W; kx++) {
             ivec2 at = ivec2(left + kx * p.dilation_w, top + ky * p.dilation_h);
@@ -72,15 +77,40 @@ vec4 of_words(uvec2 v) { return vec4(unpackFloat2x16(v.x), unpackFloat2x16(v.y))
 #define of_words(v) v
 #endif
 
+// The sum `v` and the products of all taps, of vec4 c of channels.
+vec4 with_taps(int plane, int c, vec4 v) {
+    READ values[TAPS];
+    [[unroll]] for (int t = 0; t < TAPS; t++) values[t] = read_words(LOAD4(x, plane + max(place[t], 0)));
+    [[unroll]] for (int t = 0; t < TAPS; t++)
+        v = fma(of_words(place[t] < 0 ? READ(0) : values[t]), LOAD4(w, p.depthwise + c * TAPS + t), v);
+    return v;
+}
+
+// The same, row by row: of large kernels registers do not hold what is read under all taps.
+vec4 with_rows(int plane, int c, vec4 v) {
+    [[dont_unroll]] for (int ky = 0; ky < KERNEL_H; ky++) {
+        int y_ = top + ky * p.dilation_h, weight = p.depthwise + c * TAPS + ky * KERNEL_W;
+        bool row_inside = uint(y_) < uint(p.in_h);
+        READ values[KERNEL_W];
+        bool inside[KERNEL_W];
+        [[unroll]] for (int kx = 0; kx < KERNEL_W; kx++) {
+            int x_ = left + kx * p.dilation_w;
+            inside[kx] = row_inside && uint(x_) < uint(p.in_w);
+            values[kx] = read_words(LOAD4(x, plane + (inside[kx] ? y_ * p.in_w + x_ : 0)));
+        }
+        [[unroll]] for (int kx = 0; kx < KERNEL_W; kx++)
+            v = fma(of_words(inside[kx] ? values[kx] : READ(0)), LOAD4(w, weight + kx), v);
+    }
+    return v;
+}
+
 // A vec4 of channels of the depthwise convolution; 0 behind the last.
 vec4 depthwise_at(int image, int k) {
     int c = min(k, p.c4 - 1);
     int plane = (image * p.c4 + c) * (p.in_h * p.in_w);
-    READ values[TAPS];
-    [[unroll]] for (int t = 0; t < TAPS; t++) values[t] = read_words(LOAD4(x, plane + max(place[t], 0)));
     vec4 v = LOAD4(w, p.depthwise_bias + c);
-    [[unroll]] for (int t = 0; t < TAPS; t++)
-        v = fma(of_words(place[t] < 0 ? READ(0) : values[t]), LOAD4(w, p.depthwise + c * TAPS + t), v);
+    if (BY_ROWS != 0) v = with_rows(plane, c, v);
+    else v = with_taps(plane, c, v);
     v = zero_padding_lanes(g(v), c, p.channels_in);
     return k < p.c4 ? v : vec4(0.0);
 }
@@ -124,15 +154,16 @@ void main() {
     }
     end_products(m_, n_);
 
-    [[unroll]] for (int j = 0; j < COLS; j++) {
-        int channel = block * BLOCK_N + n_ + j * LANES_N;
-        [[unroll]] for (int i = 0; i < ROWS; i++) {
-            int pixel = first + m_ + i * LANES_M;
+    [[dont_unroll]] for (int n = 0; n < ROWS * COLS; n += STORED) {
+        [[unroll]] for (int s = 0; s < STORED; s++) {
+            int pixel = first + m_ + whole_part(n + s, COLS) * LANES_M;
+            int channel = block * BLOCK_N + n_ + rest(n + s, COLS) * LANES_N;
             if (pixel < p.pixels && channel < p.m4) {
                 int at = (image * p.m4 + channel) * p.pixels + pixel;
-                vec4 v = f(sums[i * COLS + j], at, channel);
+                vec4 v = f(sums[s], at, channel);
                 STORE4(y, at, zero_padding_lanes(v, channel, p.channels));
             }
         }
+        next_sums();
     }
 }

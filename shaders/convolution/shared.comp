@@ -301,15 +301,15 @@ void main() {
 
     int m = group * p.mg4 + (block - group * p.group_blocks) * BLOCK_N + n_;
     int end = (group + 1) * p.mg4;
-    [[unroll]] for (int j = 0; j < COLS; j++) {
-        int channel = m + j * LANES_N;
-        [[unroll]] for (int i = 0; i < ROWS; i++) {
-            int pixel = first + m_ + i * LANES_M;
+    [[dont_unroll]] for (int n = 0; n < ROWS * COLS; n += STORED) {
+        [[unroll]] for (int s = 0; s < STORED; s++) {
+            int pixel = first + m_ + whole_part(n + s, COLS) * LANES_M, channel = m + rest(n + s, COLS) * LANES_N;
             if (pixel < p.pixels && channel < end) {
                 int at = (image * p.m4 + channel) * p.pixels + pixel;
-                vec4 v = END(sums[i * COLS + j], at, channel);
+                vec4 v = END(sums[s], at, channel);
                 STORE4(y, at, zero_padding_lanes(v, channel, p.channels));
             }
         }
+        next_sums();
     }
 }

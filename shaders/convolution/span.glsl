@@ -165,22 +165,27 @@ void main() {
     int out_plane = p.plane, shift = p.shift;
 #endif
     int m = block * TM;
-    [[unroll]] for (int j = 0; j < TM; j++) {
+#if FLOATS
+    bool again = false;  // see below
+    if (AGAIN != 0)
+        [[unroll]] for (int i = 0; i < TN * TM; i++) again = again || any(isnan(sum[i]));
+#endif
+    // A vec4 of channels a round, for which the sums behind it move up: unrolled, the stores would be
+    // more code than all the rest.
+    [[dont_unroll]] for (int j = 0; j < TM; j++) {
         READ_SETTING(m + j, m4)
         [[unroll]] for (int i = 0; i < TN; i++) {
             if (target[i] >= 0 && m + j < m4) {
                 int at = shift + (image * m4 + m + j) * out_plane + target[i];
-                VEC4 v = RESULT(sum, i * TM + j, at, m + j);
+                VEC4 v = RESULT(sum, i * TM, at, m + j);
                 STORE4(y, at, zero_padding_lanes(v, m + j, p.channels));
             }
         }
+        NEXT_SUMS(sum, TN * TM)
     }
 #if FLOATS
     // An infinity or NaN times the zeros that stand for other groups, or for what lies outside of a
     // transposed convolution's input, is NaN where it should not count: then without these products.
-    bool again = false;
-    if (AGAIN != 0)
-        [[unroll]] for (int i = 0; i < TN * TM; i++) again = again || any(isnan(sum[i]));
     for (int n = again ? 0 : TN * TM; n < TN * TM; n++) {
         int pixel = first + n / TM * lanes, own = m + n % TM;
         int row = divide(pixel, pixels.x);
@@ -192,7 +197,9 @@ void main() {
         ivec3 to = at, corner = at * stride - pad;
 #endif
         if (own >= m4 || any(greaterThanEqual(to, out_size))) continue;
-        ivec4 groups = (4 * own + ivec4(0, 1, 2, 3)) / p.group_out;
+        // Vec4 of input channels c holds those of an output channel's group from 4 c on, and so many.
+        ivec4 begins = ivec4(-4 * start);
+        [[unroll]] for (int q = 0; q < 4; q++) begins[q] += divide(4 * own + q, p.group_out) * p.group_in;
         VEC4 v = BIAS(p.bias + own);
         c = 0;
         k = ivec3(0);
@@ -206,7 +213,7 @@ void main() {
             VEC4 a_ = LOAD4(x, source + c * in_plane + (inside ? place_ : 0));
             a_ = inside ? a_ : VEC4(0);
             [[unroll]] for (int q = 0; q < 4; q++) {
-                bvec4 taken = equal(groups, ivec4((4 * (start + c) + q) / p.group_in));
+                bvec4 taken = lessThan(uvec4(ivec4(4 * c + q) - begins), uvec4(p.group_in));
                 taken = bvec4(uvec4(taken) * uint(inside || TRANSPOSED == 0));
                 v = mix(v, fma(VEC4(a_[q]), LOAD4(w, weight + q * TM), v), taken);
             }

@@ -128,14 +128,15 @@ void find_places(int lane, int m0, int n0, int a_base, int b_base) {
     a_place = a_place_of(lane);
     b_place = b_place_of(lane);
     [[unroll]] for (int i = 0; i < A_LOADS; i++) {
-        int own = i * LANES + lane;
-        a_at[i] = a_base + min(m0 + a_row_of(own), p.m - 1) * p.a_row;
+        // In parts, of which a lane's is often the same for all of its loads.
+        int k4 = a_k4_of(i * LANES) + a_k4_of(lane);
+        a_at[i] = a_base + min(m0 + a_row_of(i * LANES) + a_row_of(lane), p.m - 1) * p.a_row;
 #ifdef EPILOGUE_SCALAR
-        int first = min(4 * a_k4_of(own), p.k - 1);
+        int first = min(4 * k4, p.k - 1);
         a_at[i] += first * p.a_col;
-        a_beside[i] = (min(4 * a_k4_of(own) + ivec3(1, 2, 3), ivec3(p.k - 1)) - first) * p.a_col;
+        a_beside[i] = (min(4 * k4 + ivec3(1, 2, 3), ivec3(p.k - 1)) - first) * p.a_col;
 #else
-        a_at[i] += min(a_k4_of(own), p.k / 4 - 1);
+        a_at[i] += min(k4, p.k / 4 - 1);
 #endif
     }
     [[unroll]] for (int i = 0; i < B_LOADS; i++) {

@@ -81,6 +81,13 @@ int column_place(int own) {
 
 vec4 sums[ROWS * COLS];
 
+// Of a lane's sums so many are stored a round of a loop, and those behind them move up: unrolled, the stores of
+// large tiles are more code than all the rest, and with NVK more than instruction caches hold.
+const int STORED = ROWS * COLS < 4 ? ROWS * COLS : 4;
+void next_sums() {
+    [[unroll]] for (int i = 0; i + STORED < ROWS * COLS; i++) sums[i] = sums[i + STORED];
+}
+
 #ifdef DOTS
 #include "matmul/float_dots.glsl"
 #endif

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from tests.lowering.op_cases import with_epilogues
+from tests.null_devices.compiling import FOUND, Compiling, below_floors
 from tests.null_devices.gpu_cases import FAMILIES
 
 from vknn.formats.ncnn.random_weights import write_random_weights
@@ -30,18 +31,13 @@ from vknn.ops.elementwise import Fused, FusedStep, Relu
 from vknn.plan import Dispatch, Plan
 from vknn.profiling import static, static_analysis
 from vknn.profiling.modelled.assumptions import Assumptions
-from vknn.profiling.static_entry import NAMES
-from vknn.profiling.static_floors import flags
 from vknn.runtime import Executable, open_device
-from vknn.runtime.machines import is_rdna
 from vknn.runtime.pipeline_statistics import FEATURE
 from vknn.runtime.snapshot import Snapshot
 from vknn.session import Session
 from vknn.tool_inputs import complete_feeds
 
 DEVICE = "vulkan:0"
-#: The driver's numbers that are told of a dispatch.
-FOUND = ("kernel", "registers", "spills", "scratch", "shared", "waves", "code")
 
 
 @contextmanager
@@ -99,25 +95,31 @@ def run_model(job: dict[str, Any], folder: Path) -> dict[str, Any]:
         program = session._engine.program(feeds)
         host = sorted({n.op.type_name for n, place in program.placement.items() if place == "host"})
         made = [s.executable for s in program.segments if s.executable is not None]
-        below = sorted({text for executable in made for text in below_floors(executable)})
+        below = sorted(set[str]().union(*map(of_executable, made)))
         counts = {"segments": len(program.segments), **_counts(program.plans)}
         return {"host": host, "below": below, **counts}
 
 
-def below_floors(executable: Executable) -> Iterator[str]:
-    """Floors that a plan's pipelines are below, as "kernel label: flag (numbers)"."""
-    limits, dispatches = executable.device.limits, executable.plan.dispatches
-    if FEATURE not in limits.features:
-        return
-    for dispatch, pipeline in zip(dispatches, executable.compiled(), strict=True):
-        told = pipeline.statistics
-        numbers = {
-            name: next((int(told[key]) for key in keys if key in told), None)
-            for name, keys in NAMES.items()
-        }
-        for flag in flags(numbers, told, pipeline.subgroup_size, rdna=is_rdna(limits.name)):
-            shown = {n: v for n, v in numbers.items() if n in FOUND and v}
-            yield f"{dispatch.kernel} {dispatch.label}: {flag} {shown}"
+def run_floors(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """Floors that a model's pipelines are below, those of parts that a run compiles included.
+
+    A pipeline that an earlier job of this process had is not looked at again.
+    """
+    compiling.below, compiling.dispatches = set(), 0
+    with compiling.instead(), opened(job, folder) as (session, shapes):
+        session.run(complete_feeds(session, stored_feeds(job), shapes))
+    return {"below": sorted(compiling.below), "dispatches": compiling.dispatches}
+
+
+compiling = Compiling()
+
+
+def of_executable(executable: Executable) -> set[str]:
+    """Floors that a plan's pipelines are below."""
+    if FEATURE not in executable.device.limits.features:
+        return set()
+    told = zip(executable.plan.dispatches, executable.compiled(), strict=True)
+    return below_floors(executable.device, told)
 
 
 def run_ops(job: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -131,7 +133,7 @@ def run_ops(job: dict[str, Any], folder: Path) -> dict[str, Any]:
                 plan = lower(graph, device.limits, wanted)
                 with Executable(device, plan) as executable:
                     executable.run(feeds)
-                    below |= {f"{candidate.name}: {text}" for text in below_floors(executable)}
+                    below |= {f"{candidate.name}: {text}" for text in of_executable(executable)}
                 done += 1
     return {"candidates": done, "below": sorted(below)}
 
@@ -191,6 +193,7 @@ def _counts(plans: list[Plan]) -> dict[str, int]:
 KINDS: dict[str, Callable[[dict[str, Any], Path], dict[str, Any]]] = {
     "model": run_model,
     "static": run_static,
+    "floors": run_floors,
     "ops": run_ops,
     "convolutions": run_convolutions,
     "stream": run_stream,

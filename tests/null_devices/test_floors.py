@@ -32,6 +32,10 @@ NETWORKS = {
     "raven": (("mobilenet_v3",), ("fp16",)),
 }
 GROWTH = 1.05
+#: Real models, and the seconds that a process takes for all of them.
+FORMATS = ("coreml", "ncnn", "onnx", "openvino", "tflite")
+REAL_MODELS = ("*.param", "*.tflite", "*.mlmodel", "*.xml", "*.onnx")
+LONG = 3600
 #: Device -> least waves (warps) as its driver counts them (RADV counts a wave of 64 lanes as two on
 #: RDNA), and most bytes of code; None where it does not count.
 BOUNDS: dict[str, tuple[int | None, int | None]] = {
@@ -77,6 +81,24 @@ def test_no_kernel_of_any_network_is_below_a_floor(
         assert found["dispatches"] > 10, context
         assert waves is None or found["waves"] >= waves, context
         assert code is None or 0 < found["code"] <= code, context
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2 * LONG)
+@pytest.mark.parametrize("device", [d for d in BOUNDS if d in selected_devices(tuple(BOUNDS))])
+def test_no_kernel_of_a_real_model_is_below_a_floor(device: str, shared: Path) -> None:
+    """In all three arithmetics, with the parts that are compiled during a run."""
+    paths = [
+        p for f in FORMATS for ending in REAL_MODELS for p in shared.glob(f"models/{f}/{ending}")
+    ]
+    assert len(paths) > 40
+    networks = [shared / "benchmark" / "ncnn" / f"{name}.param" for name in SIZES]
+    jobs = [model_job(path, mode) for mode in ("fp32", "fp16") for path in sorted(paths)]
+    jobs += [model_job(path, "fp16-arithmetic") for path in (*networks, *sorted(paths))]
+    found = do(device, [{**job, "kind": "floors"} for job in jobs], LONG)
+    below = [f"{device} {job['name']}: {text}" for job in found for text in job["below"]]
+    assert below == []
+    assert sum(job["dispatches"] for job in found) > 1000
 
 
 @pytest.mark.timeout(700)

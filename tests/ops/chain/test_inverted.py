@@ -21,7 +21,7 @@ from tests.ops.chain.pairs import (
 )
 
 from vknn.lowering import LoweringOptions, lower
-from vknn.lowering.kernels.chain import inverted
+from vknn.lowering.kernels.chain import inverted, inverted_tiles
 from vknn.ops.chain import Chain
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Log, Mul
@@ -63,6 +63,16 @@ def loose(precision: str) -> dict[str, Any]:
 def test_against_numpy(name: str, precision: str) -> None:
     op, arrays = case(name, (RELU,), (RELU6,))
     check(KIND, op, *arrays, constants=CONSTANTS, precision=precision, **loose(precision))
+
+
+@pytest.mark.device
+@pytest.mark.parametrize(
+    ("name", "most"), [("wide", 0), ("strided", 0), ("dilated", 0), ("5x5", 25)]
+)
+def test_taps_by_rows_and_together(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inverted_tiles, "MANY_TAPS", most)
+    op, arrays = case(name, (RELU,), (RELU6,))
+    check(KIND, op, *arrays, constants=CONSTANTS)
 
 
 @pytest.mark.device

@@ -29,6 +29,16 @@ def test_by_dot_products(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.device
+@pytest.mark.parametrize(
+    ("name", "most"), [("strided", 0), ("dilated", 0), ("row", 0), ("5x5", 25)]
+)
+def test_taps_by_rows_and_together(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(separable, "MANY_TAPS", most)
+    op, arrays = case(KIND, name, (RELU,), (RELU6,))
+    check(KIND, op, *arrays, constants=(1, 2, 3, 4))
+
+
+@pytest.mark.device
 @pytest.mark.parametrize("name", ["wide", "row"])
 def test_by_cooperative_matrices(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if not {"cooperative_matrix", "fp16_arithmetic"} <= shared_device().limits.features:

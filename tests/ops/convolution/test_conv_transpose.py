@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.helpers import ACCESS_MODES, check_op
+from tests.helpers import ACCESS_MODES, check_op, single_op_graph
+from tests.lowering.limits import DISCRETE
 
+from vknn.lowering import LoweringOptions, candidates, lower
 from vknn.lowering.kernels.convolution.span import ChannelSpans, pack_span
 from vknn.ops.convolution.conv_transpose import ConvTranspose
 from vknn.ops.elementwise import Add, Fused, FusedStep, Relu, Sigmoid
+
+#: Id of the specialization constant AGAIN of convolution/span.glsl.
+AGAIN = 13
 
 
 def random(*shape: int) -> np.ndarray:
@@ -111,6 +116,50 @@ def test_in_fp16(name: str, constants: tuple[int, ...]) -> None:
     base, x, w = CASES[name]
     arrays = random(*x), random(*w), random(channels(name))
     check_op(base, *arrays, constants=constants, access=("storage", "image"), precision="fp16")
+
+
+@pytest.mark.parametrize("constants", [(1, 2), ()], ids=["constant", "run-time"])
+@pytest.mark.parametrize("kind", ["cpu", "discrete"])
+def test_infinite_weights_count_inside_of_the_input_alone(
+    kind: str, constants: tuple[int, ...]
+) -> None:
+    base, x, w = CASES["3x3"]
+    weights = random(*w)
+    weights[1, 2, 0, 0] = np.inf
+    arrays = random(*x), weights, random(channels("3x3"))
+    (expected,) = base.reference(*arrays)
+    assert np.isfinite(expected[0, 2]).any() and np.isinf(expected[0, 2]).any()
+    check_op(base, *arrays, constants=constants, access=("storage",), kind=kind)
+
+
+@pytest.mark.host
+def test_results_are_computed_anew_where_zeros_may_not_count() -> None:
+    base, x, w = CASES["3x3"]
+    weights = random(*w)
+    assert not computed_anew(base, random(*x), weights, (1,))
+    assert computed_anew(base, random(*x), weights, ())
+    weights[0, 0, 0, 0] = 7e4  # infinite as float16
+    assert computed_anew(base, random(*x), weights, (1,))
+    grouped, x, w = CASES["groups of three"]
+    assert computed_anew(grouped, random(*x), random(*w), (1,))
+
+
+@pytest.mark.host
+def test_gpus_have_no_room_for_most_sums_and_results_computed_anew() -> None:
+    base, x, w = (op(2, 2, 1), (1, 64, 90, 90), (64, 64, 3, 3))
+    for constants, offered in (((1,), True), ((), False)):
+        graph = single_op_graph(base, [random(*x), random(*w)], constants)
+        found = candidates(graph.nodes[0], DISCRETE, LoweringOptions())
+        assert ("span4x4" in [c.name for c in found]) == offered
+
+
+def computed_anew(
+    base: ConvTranspose, x: np.ndarray, w: np.ndarray, constants: tuple[int, ...]
+) -> bool:
+    """Whether the plan's kernel computes results that are NaN once more."""
+    plan = lower(single_op_graph(base, [x, w], constants), DISCRETE, LoweringOptions())
+    found = [d for d in plan.dispatches if d.kernel == "convolution/conv_transpose"]
+    return any(dict(d.specialization).get(AGAIN) == 1 for d in found)
 
 
 def test_long_sums_are_left_to_the_host() -> None:

@@ -61,24 +61,24 @@ KERNELS: dict[str, tuple[str, str]] = {
         "first_bias depthwise depthwise_bias last last_bias",
         "LANES=10 SLICE=11 X4=12 M4=13 TILE_H=14 TILE_W=15 KERNEL_H=16 KERNEL_W=17 "
         "STRIDE_H=18 STRIDE_W=19 DILATION_H=20 DILATION_W=21 FIRST_PIXELS=22 FIRST_COLS=23 "
-        "STEPS=24 AHEAD=25 PIXELS=26 COLS=27 PARTS=28 LAST_AHEAD=29 BYTES_UNSIGNED?=98 "
-        "ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 "
-        "ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 "
-        "ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 "
-        "ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 "
-        "ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
+        "STEPS=24 AHEAD=25 PIXELS=26 COLS=27 PARTS=28 LAST_AHEAD=29 BY_ROWS=30 "
+        "BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 "
+        "ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 "
+        "ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 "
+        "ep_b_3:float?=114 ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 "
+        "ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
     ),
     "chain/separable": (
         "pixels tiles total c4 m4 blocks channels_in channels in_h in_w out_w stride_h "
         "stride_w dilation_h dilation_w pad_h pad_w bias depthwise depthwise_bias",
         "ROWS=10 COLS=11 LANES_M=12 LANES_N=13 DEPTH=14 A_STRIDE=15 B_STRIDE=16 KERNEL_H=17 "
         "KERNEL_W=18 AHEAD=19 MATRIX_M?=20 MATRIX_N?=21 MATRIX_K?=22 MATRICES_M?=23 "
-        "MATRICES_N?=24 WHOLE=26 COLUMNS_ALONG_K?=27 COLUMNS_IN_MEMORY?=28 BYTES_UNSIGNED?=98 "
-        "ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 "
-        "ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 "
-        "ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 "
-        "ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 "
-        "ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
+        "MATRICES_N?=24 WHOLE=26 COLUMNS_ALONG_K?=27 COLUMNS_IN_MEMORY?=28 BY_ROWS=31 "
+        "BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 "
+        "ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 "
+        "ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 "
+        "ep_b_3:float?=114 ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 "
+        "ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
     ),
     "convolution/col2im": (
         "count chunk out_h out_w rows columns kernel_h kernel_w stride_h stride_w pad_h pad_w "

@@ -22,7 +22,7 @@ from vknn.lowering.kernels.chain.convolutions import (
     is_pointwise,
 )
 from vknn.lowering.kernels.chain.gate import step_constants
-from vknn.lowering.kernels.chain.inverted_tiles import InvertedTile, Sizes, best_tiles
+from vknn.lowering.kernels.chain.inverted_tiles import InvertedTile, Sizes, best_tiles, by_rows
 from vknn.lowering.kernels.chain.links import Link
 from vknn.lowering.kernels.convolution.float_dots import takes_dots
 from vknn.lowering.kernels.convolution.packing import pack_conv
@@ -117,6 +117,7 @@ def _emit(emitter: Emitter, found: Inverted, tile: InvertedTile) -> None:
     pack = functools.partial(pack_inverted, found, tile)
     key = f"inverted.{tile.slice}.{tile.row(found.sizes.m4)}.{tile.kind == 'dots'}"
     weights = own.weight(key, pack, *found.sources)
+    rows = by_rows(emitter.problem.machine, tile, found.sizes.depthwise.taps)
     defines = {"tile": {}, "half": {"HALF_SUMS": 1}, "dots": {"DOTS": FLOAT_DOTS}}[tile.kind]
     own.dispatch(
         "chain/inverted",
@@ -124,7 +125,7 @@ def _emit(emitter: Emitter, found: Inverted, tile: InvertedTile) -> None:
         groups=spread(found.sizes.groups(tile), emitter.problem.limits),
         local=(tile.lanes.count, 1, 1),
         push=_push(found, tile),
-        spec=_constants(found, tile),
+        spec={**_constants(found, tile), "BY_ROWS": int(rows)},
         defines=defines,
         epilogue=1,
         with_steps=False,

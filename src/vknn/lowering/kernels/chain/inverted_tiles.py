@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from vknn.lowering.kernels.convolution.shape import ConvShape
 from vknn.lowering.kernels.matmul.shared_memory_tiles import DOT_WORK
 from vknn.lowering.kit.layouts import ceil_div
-from vknn.lowering.kit.machine import Machine, is_apple, machine_of
+from vknn.lowering.kit.machine import Machine, machine_of
 from vknn.plan import DeviceLimits
 
 #: Lanes of a workgroup and vec4s of a slice of the channels between.
@@ -24,12 +24,9 @@ COLS, PIXELS = (1, 2), (1, 2, 4, 6)
 #: registers leave fewer waves than the floors of docs/null-devices.md.
 MOST_SUMS = 10
 _GCN, _RDNA, _RDNA_WIDE, _RDNA_SMALL, _ELSEWHERE = (8, 14), (10, 18), (10, 12), (4, 10), (10, 10)
-#: A depthwise convolution loads the weights of all taps at once, while the sums of the last one
-#: are kept. From so many taps on there is room for few sums, in the first and the last one, in so
-#: large workgroups, and on Apple's GPUs for none: on AMD's before RDNA 3, of fewer registers
-#: (``Machine.registers``), in float32, where several rounds need more as well; and elsewhere.
+#: A depthwise convolution loads the weights of up to so many taps at once, while the sums of the
+#: last one are kept; of more only where there are registers (``Machine.registers``).
 MANY_TAPS, _PLENTY = 9, 1.5
-_AMD_TAPS, _ELSEWHERE_TAPS = (10, 2, 512), (3, 2, 256)
 #: Most pixels of a lane in the first convolution, of a tile, and of its sides.
 MOST_PIXELS, MOST_TILE, MOST_SIDE = 6, 64, 16
 #: Most part of the shared memory that a workgroup takes: others are to run beside it.
@@ -37,6 +34,9 @@ _SHARE = 0.5
 #: Most instructions by estimate, on AMD and elsewhere: so code stays below 16 KB with RADV and
 #: below 32 KB with NVK, where each takes 16 bytes.
 MOST_INSTRUCTIONS = 1900, 1250
+#: On Adreno, known by its waves of 64 lanes, workgroups of more lanes than 256 have 96 registers a
+#: lane instead of 192: so many steps in a round at most, of which its compiler loads ahead.
+_WIDE_WAVE, _WIDE_LANES, _WIDE_STEPS = 64, 256, 5
 #: Registers for what is loaded together.
 _LOADED = 48
 #: Instructions beside products and activations: of a vec4 of sums of the first convolution, of a
@@ -269,8 +269,6 @@ def converts(machine: Machine, kind: str, half: bool) -> bool:
 def best_tiles(limits: DeviceLimits, sizes: Sizes, kind: str) -> tuple[InvertedTile, ...]:
     """Tiles of the least estimate that the device allows, one for each size of workgroups."""
     machine = machine_of(limits)
-    if sizes.depthwise.taps > MANY_TAPS and is_apple(limits):
-        return ()
     loaded = 2 if sizes.half and not converts(machine, kind, sizes.half) else 4
     found = []
     for count, width in SIZES:
@@ -291,8 +289,6 @@ def best_tiles(limits: DeviceLimits, sizes: Sizes, kind: str) -> tuple[InvertedT
 
 def _has_registers(machine: Machine, sizes: Sizes, tile: InvertedTile) -> bool:
     lanes = tile.lanes
-    if sizes.depthwise.taps > MANY_TAPS and not _has_room_for_taps(machine, tile):
-        return False
     if not machine.scalar:
         first, both = _ELSEWHERE
     elif machine.converts:
@@ -304,16 +300,14 @@ def _has_registers(machine: Machine, sizes: Sizes, tile: InvertedTile) -> bool:
     return lanes.first_sums <= first and lanes.first_sums + lanes.sums <= both
 
 
-def _has_room_for_taps(machine: Machine, tile: InvertedTile) -> bool:
-    """Whether registers hold the weights of a depthwise convolution of many taps, too."""
-    lanes = tile.lanes
+def by_rows(machine: Machine, tile: InvertedTile, taps: int) -> bool:
+    """Whether the weights of a depthwise convolution are loaded row by row of its taps.
+
+    Those of many leave too few registers else, but on AMD's GPUs from RDNA 3 on and in float16.
+    """
     light = tile.loaded < 4 and not machine.converts
-    if machine.scalar and (machine.registers >= _PLENTY or light):
-        return True
-    if machine.scalar and tile.rounds > 1:
-        return False
-    first, last, most = _AMD_TAPS if machine.scalar else _ELSEWHERE_TAPS
-    return lanes.first_sums <= first and lanes.sums <= last and lanes.count <= most
+    room = machine.scalar and (machine.registers >= _PLENTY or light)
+    return taps > MANY_TAPS and not room
 
 
 def _lean(machine: Machine, sizes: Sizes, tile: InvertedTile) -> InvertedTile | None:
@@ -322,7 +316,11 @@ def _lean(machine: Machine, sizes: Sizes, tile: InvertedTile) -> InvertedTile | 
     On AMD's GPUs with all: a loop inside of that over slices waits once a round.
     """
     loops = 1 if machine.scalar else sizes.x4
+    adreno = machine.wave >= _WIDE_WAVE and not machine.scalar
+    wide = adreno and tile.lanes.count > _WIDE_LANES
     for steps in dict.fromkeys(ceil_div(sizes.x4, rounds) for rounds in range(1, loops + 1)):
+        if wide and steps > _WIDE_STEPS:
+            continue
         lean = replace(tile, steps=steps)
         if sizes.code(machine, lean) <= MOST_INSTRUCTIONS[not machine.scalar]:
             return lean

@@ -37,7 +37,6 @@ from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read4, write
 from vknn.lowering.kit.epilogue import epilogue_work
 from vknn.lowering.kit.layouts import Layout, ceil_div, storage_bytes
-from vknn.lowering.kit.machine import is_apple
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits, fits_buffer, fits_loops, spread
 from vknn.plan import DeviceLimits
@@ -94,9 +93,6 @@ def separable_candidates(problem: Problem, links: Sequence[Link]) -> list[Candid
         return []
     half = problem.options.half
     tiles = [tile for tile in _tiles(found.second.problem) if _is_lean(tile, half)]
-    if found.depthwise.taps > MANY_TAPS and is_apple(problem.limits):
-        # Of 25 taps the weights leave registers for one value, in float16, without spills.
-        tiles = [t for t in tiles if half and t.depth * t.height == t.lanes]
     tiles = [tile for tile in tiles if _fits(problem.limits, found, tile)]
     return [_candidate(problem, found, tile) for tile in tiles]
 
@@ -217,6 +213,7 @@ def _emit(emitter: Emitter, found: Separable, tile: SharedMemoryTile) -> None:
             **tile.spec(down_a=True, down_b=False, whole=False),
             "KERNEL_H": depthwise.kernel[1],
             "KERNEL_W": depthwise.kernel[2],
+            "BY_ROWS": int(depthwise.taps > MANY_TAPS and not emitter.problem.machine.scalar),
             **step_constants(found.first.problem.epilogue.steps, 0),
             **step_constants(found.second.problem.epilogue.steps, MOST_STEPS),
         },

@@ -24,6 +24,7 @@ from vknn.lowering.kernels.convolution.span import (
     SpanTile,
     channel_spans,
     emit_span,
+    multiplies_zeros,
     quantized_tiles,
     span_cost,
     spans_fit,
@@ -47,6 +48,9 @@ from vknn.lowering.kit.workgroups import (
 )
 from vknn.ops.convolution.conv_transpose import ConvTranspose, Transposition
 from vknn.ops.quantized.convolution import QuantizedConvTranspose
+
+#: Most vec4s of sums of a lane where results may be computed anew.
+_MOST_ANEW = 8
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ def conv_transpose(problem: Problem) -> list[Candidate]:
     shape = _shape(problem)
     if is_quantized(problem) and not has_setting(problem):
         return []
-    found = [_tiled(problem, shape, tile) for tile in quantized_tiles(problem)]
+    found = [_tiled(problem, shape, tile) for tile in _tiles(problem, shape)]
     if shape.is_depthwise and not is_quantized(problem):
         found += [_depthwise(problem, shape, width) for width in (8, 4, 1)]
     return [c for c in found if c is not None]
@@ -133,6 +137,19 @@ def _shape(problem: Problem) -> TransposedShape:
 
 
 # --- register tiles -------------------------------------------------------------------------------
+
+
+def _tiles(problem: Problem, shape: TransposedShape) -> list[SpanTile]:
+    """The tiles worth trying.
+
+    GPUs' caches of instructions have no room for results that are computed anew (AGAIN) behind
+    most sums: with NVK these would be 33 KB, against a fiftieth of the time.
+    """
+    tiles = quantized_tiles(problem)
+    if problem.limits.kind == "cpu" or is_quantized(problem):
+        return tiles
+    anew = shape.group > 1 or multiplies_zeros(problem)
+    return [tile for tile in tiles if not anew or tile.pixels * tile.block <= _MOST_ANEW]
 
 
 def _tile_count(shape: TransposedShape, tile: SpanTile) -> int:

@@ -30,6 +30,9 @@ from vknn.lowering.kit.workgroups import (
 )
 from vknn.plan import DeviceLimits
 
+#: The largest number of float16.
+_MOST_HALF = 65504
+
 
 @dataclass(frozen=True)
 class SpanTile(RegisterTile):
@@ -69,10 +72,13 @@ class ChannelSpans(Channels):
         ends = -(-(lasts // self.group_out + 1) * self.group_in // 4)
         return int((ends - self._begin(firsts)).max())
 
-    def again(self, limits: DeviceLimits, tile: SpanTile, transposed: bool = False) -> int | None:
-        """Specialization constant AGAIN: whether there are products that must not count."""
+    def again(self, limits: DeviceLimits, tile: SpanTile, outside: bool = False) -> int | None:
+        """Specialization constant AGAIN: whether there are products that must not count.
+
+        ``outside``: those of weights with what lies outside of the input do not.
+        """
         rounds = self.taps * self.span, 1 + tile.pixels * tile.block
-        wanted = self.group > 1 or transposed
+        wanted = self.group > 1 or outside
         return 1 if wanted and fits_loops(limits, rounds[0], times=rounds[1]) else None
 
     def start(self, block: np.ndarray) -> np.ndarray:
@@ -140,6 +146,12 @@ def quantized_tiles(problem: Problem) -> list[SpanTile]:
     tiles = span_tiles(problem.limits)
     plain = is_quantized(problem) and not by_floats(problem)
     return [tile for tile in tiles if not (plain and tile.shuffle)]
+
+
+def multiplies_zeros(problem: Problem) -> bool:
+    """False where a zero times any weight is 0: weights that are known, and finite as stored."""
+    weights = constant_weights(problem)
+    return weights is None or not np.abs(weights[0]).max(initial=0) < _MOST_HALF
 
 
 def spans_fit(limits: DeviceLimits, spans: ChannelSpans, groups: int, taps: int) -> bool:
@@ -268,7 +280,8 @@ def emit_span(
     weights = span_weights(emitter, spans, constant_weights(problem), bias, transposed=transposed)
     variant = quantized_variant(emitter, 4)
     floats = emitter.input(0).is_float
-    again = spans.again(problem.limits, tile, transposed) if floats else None
+    outside = transposed and floats and multiplies_zeros(problem)
+    again = spans.again(problem.limits, tile, outside) if floats else None
     emitter.dispatch(
         kernel,
         [read4(emitter.input(0)), read4(weights), write(emitter.output()), *variant.bindings],

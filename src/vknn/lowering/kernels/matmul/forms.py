@@ -39,6 +39,7 @@ from vknn.lowering.kernels.matmul.workgroup_tiles import shared_memory_tiles
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
+from vknn.lowering.kit.machine import is_apple
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import (
     allows_groups,
@@ -283,10 +284,26 @@ def forms(problem: Problem, gemm: Gemm, weights: ProductWeights | None) -> list[
         plans += [form("wide", wide=tile) for tile in wide]
     if gemm.m > 1:
         tiles = shared_memory_tiles(problem, gemm.m, ceil_div(gemm.n, 4))
+        if is_apple(problem.limits):
+            tiles = [tile for tile in tiles if _fits_apple(gemm, tile)]
+        if problem.machine.converts and problem.half_sums and not gemm.a_by_vec4:
+            # Of 16 sums in both precisions, with a place for each number, GCN holds one wave.
+            tiles = [tile for tile in tiles if tile.rows * tile.cols < 16]
         if packed:
             tiles = [_with_packed_columns(problem, gemm, tile) for tile in tiles]
         plans += [form("shared", tile) for tile in tiles]
     return plans
+
+
+def _fits_apple(gemm: Gemm, tile: SharedMemoryTile) -> bool:
+    """Whether Apple's 128 registers hold the sums, what a lane brings of a round, and its places.
+
+    By Mesa's compiler on the null device m1: of 16 sums and 8 vec4s that are brought some spill, or
+    of 4 where each number has a place of its own.
+    """
+    brought = (tile.height + 4 * tile.width) * tile.depth // tile.lanes
+    by_vec4 = gemm.a_by_vec4 and gemm.n % 4 == 0
+    return tile.rows * tile.cols + brought <= (20 if by_vec4 else 16)
 
 
 def _with_packed_columns(problem: Problem, gemm: Gemm, tile: SharedMemoryTile) -> SharedMemoryTile:
