@@ -28,6 +28,7 @@ OF_FORMATS = {
     "common",  # what families of a format share
     "contrib",  # onnxruntime's own operators, of several families
     "control",  # loops and branches: subgraphs, not ops
+    "einsum",  # written with transposes, products and sums
     "legacy",  # retired operators of ONNX, of several families
     "losses",  # written with elementwise ops, gathers and sums
     "sequences",  # lists of values: they exist only while a graph is built
