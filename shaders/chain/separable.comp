@@ -134,7 +134,7 @@ void main() {
         [[unroll]] for (int i = 0; i < ROWS; i++) sums[i * COLS + j] = b;
     }
 
-    begin_products();
+    begin_products(0);
     for (int k0 = 0; k0 < p.c4; k0 += DEPTH) {
         FACTOR weights[WEIGHTS];
         [[unroll]] for (int i = 0; i < WEIGHTS; i++)

@@ -76,7 +76,7 @@ int place[PIXELS], next[PIXELS];
 // Where it reads weights in a block, and where it puts pixels and weights.
 int weight_at, row_place, weight_place;
 
-FACTOR pixels[READS * PIXELS], weights[WEIGHTS > 0 ? WEIGHTS : 1];
+WAITING pixels[READS * PIXELS], weights[WEIGHTS > 0 ? WEIGHTS : 1];
 bool inside[READS * PIXELS];
 #ifdef SCALED
 // What its pixels are multiplied by, and where that begins.
@@ -161,12 +161,12 @@ void read_tile(int lane, int k0, int steps, int plane, int weight) {
         [[unroll]] for (int i = 0; i < PIXELS; i++) {
             int own = s * PIXELS + i;
             if (WHOLE != 0) {
-                pixels[own] = FACTOR(LOAD4(x, next[i] + s * STEP * plane));
+                pixels[own] = waiting(FACTOR(LOAD4(x, next[i] + s * STEP * plane)));
             } else if (AXES == 0) {
-                pixels[own] = FACTOR(LOAD4(x, place[i] + min(distance, end)));
+                pixels[own] = waiting(FACTOR(LOAD4(x, place[i] + min(distance, end))));
             } else {
                 inside[own] = is_inside(origin[i] + tap) && k < steps;
-                pixels[own] = FACTOR(LOAD4(x, inside[own] ? place[i] + distance : 0));
+                pixels[own] = waiting(FACTOR(LOAD4(x, inside[own] ? place[i] + distance : 0)));
             }
         }
         if (WHOLE == 0) distance += STEP * plane;
@@ -179,7 +179,7 @@ void read_tile(int lane, int k0, int steps, int plane, int weight) {
     int end = 4 * steps * BLOCK_N - 1, first = 4 * k0 * BLOCK_N;
     [[unroll]] for (int i = 0; i < WEIGHTS; i++) {
         int at = column_row(i * LANES) * BLOCK_N + column_vec4(i * LANES) + weight_at;
-        weights[i] = FACTOR(LOAD4(w, weight + (WHOLE != 0 ? at + first : min(first + at, end))));
+        weights[i] = waiting(FACTOR(LOAD4(w, weight + (WHOLE != 0 ? at + first : min(first + at, end)))));
     }
 }
 
@@ -188,12 +188,12 @@ void hold_tile(int lane, int k0, int steps) {
     int first = whole_part(lane, BLOCK_M);
     if (WHOLE == 0 && k0 + DEPTH > steps) {
         [[unroll]] for (int i = 0; i < WEIGHTS; i++) {
-            if (k0 + whole_part(i * LANES + lane, 4 * BLOCK_N) >= steps) weights[i] = FACTOR(0.0);
+            if (k0 + whole_part(i * LANES + lane, 4 * BLOCK_N) >= steps) weights[i] = WAITING(0);
         }
         if (AXES == 0) {
             [[unroll]] for (int s = 0; s < READS; s++) {
                 [[unroll]] for (int i = 0; i < PIXELS; i++)
-                    if (k0 + first + s * STEP >= steps) pixels[s * PIXELS + i] = FACTOR(0.0);
+                    if (k0 + first + s * STEP >= steps) pixels[s * PIXELS + i] = WAITING(0);
 #ifdef SCALED
                 if (k0 + first + s * STEP >= steps) scales[s] = vec4(0.0);
 #endif
@@ -202,16 +202,16 @@ void hold_tile(int lane, int k0, int steps) {
     }
     [[unroll]] for (int s = 0; s < READS; s++) {
         [[unroll]] for (int i = 0; i < PIXELS; i++) {
-            FACTOR v = pixels[s * PIXELS + i];
+            WAITING v = pixels[s * PIXELS + i];
 #ifdef SCALED
-            v = FACTOR(scaled(vec4(v), scales[s]));
+            v = waiting(FACTOR(scaled(vec4(arrived(v)), scales[s])));
 #endif
-            if (AXES != 0) v = inside[WHOLE != 0 ? i : s * PIXELS + i] ? v : FACTOR(0.0);
-            rows_held[row_place + i * LANES * A_STRIDE + s * STEP] = v;
+            if (AXES != 0) v = inside[WHOLE != 0 ? i : s * PIXELS + i] ? v : WAITING(0);
+            rows_held[row_place + i * LANES * A_STRIDE + s * STEP] = arrived(v);
         }
     }
     [[unroll]] for (int i = 0; i < WEIGHTS; i++)
-        columns_held[column_place(i * LANES) + weight_place] = weights[i];
+        columns_held[column_place(i * LANES) + weight_place] = arrived(weights[i]);
 }
 
 void main() {
@@ -279,13 +279,13 @@ void main() {
         [[unroll]] for (int i = 0; i < ROWS; i++) sums[i * COLS + j] = b;
     }
 
-    begin_products();
+    begin_products(weight + 4 * begin_k * BLOCK_N);
     if (AHEAD != 0) read_tile(lane, begin_k, steps, plane, weight);
     for (int k0 = begin_k; k0 < end_k; k0 += DEPTH) {
         if (AHEAD == 0) read_tile(lane, k0, steps, plane, weight);
         hold_tile(lane, k0, steps);
 #ifdef COOPERATIVE
-        if (COLUMNS_IN_MEMORY != 0) read_columns(weight + 4 * begin_k * BLOCK_N);
+        if (COLUMNS_IN_MEMORY != 0) read_columns();
 #endif
         barrier();
         if (AHEAD != 0) {

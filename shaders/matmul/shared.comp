@@ -219,7 +219,7 @@ void main() {
     BATCH_PLACES(int(gl_WorkGroupID.z))
 
     [[unroll]] for (int i = 0; i < ROWS * COLS; i++) sums[i] = vec4(0.0);
-    begin_products();
+    begin_products(b_base + int(gl_WorkGroupID.y) * p.b_panel);
     int k4 = (p.k + 3) / 4;
     find_places(lane, m0, n0, a_base, b_base);
     if (AHEAD != 0) read_tile(0);
@@ -228,7 +228,7 @@ void main() {
         hold_tile(lane, k0);
 #if defined(COOPERATIVE) && B_BY_4 == 1
         // A panel is as wide as the tile then.
-        if (COLUMNS_IN_MEMORY != 0) read_columns(b_base + int(gl_WorkGroupID.y) * p.b_panel);
+        if (COLUMNS_IN_MEMORY != 0) read_columns();
 #endif
         barrier();
         if (AHEAD != 0) {

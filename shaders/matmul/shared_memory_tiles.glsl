@@ -126,19 +126,20 @@ int own_column() {
 }
 bool has_work() { return whole_part(int(gl_SubgroupID), SUBGROUPS_M) < 4 * BLOCK_N / (MATRICES_N * MATRIX_N); }
 
-void begin_products() {
+// `first`: where the tile's columns of the first round begin, a vec4 (COLUMNS_IN_MEMORY)
+void begin_products(int first) {
     [[unroll]] for (int i = 0; i < MATRICES_M * MATRICES_N; i++) products[i] = filled(0.0);
 #ifdef COLUMNS_OF
-    half_at[0] = own_column() * MATRIX_K;
+    half_at[0] = first + own_column() * MATRIX_K;
     half_at[1] = half_at[0] + HALF_ROUND * BLOCK_N * MATRIX_K;
 #endif
 }
 
 #ifdef COLUMNS_OF
-// The subgroup's columns of the next round; the tile's of the first begin at a vec4 (COLUMNS_IN_MEMORY).
-void read_columns(int first) {
+// The subgroup's columns of the next round.
+void read_columns() {
     [[unroll]] for (int k = 0; k < MATRICES_K; k++) {
-        int at = half_at[k / HALF_ROUND] + first;
+        int at = half_at[k / HALF_ROUND];
         [[unroll]] for (int j = 0; j < MATRICES_N; j++)
             columns_read[k * MATRICES_N + j] = load_constant_b(
                 COLUMNS_OF[at + (k % HALF_ROUND * 4 * BLOCK_N + j * MATRIX_N) * (MATRIX_K / 4)], COLUMN_MAJOR,
@@ -196,7 +197,7 @@ void end_products(int m, int n) {
 }
 #else
 const bool READS_ON = false;
-void begin_products() {}
+void begin_products(int first) {}
 void end_products(int m, int n) {}
 
 // sums += rows_held * columns_held for a lane at row `m` and vec4 of columns `n` of its workgroup

@@ -20,6 +20,8 @@ from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Identity
 from vknn.ops.sampling.resize import Resize
 
+#: Places and weights of the elements that are mixed, a pair of arrays for each tap.
+_Taps = list[tuple[np.ndarray, np.ndarray]]
 _MODES = ("nearest", "linear", "cubic")
 #: Coordinates that the graph's own Resize knows.
 _KNOWN = ("half_pixel", "asymmetric", "align_corners")
@@ -172,9 +174,9 @@ def resized(
     if mode == "nearest":
         places = {a: part.nearest(nearest) for a, part in moved.items()}
         taken = {a: [(p, np.ones(len(p)))] for a, p in places.items()}
-        whole = _as_one(c, x, moved, taken, "nearest", None)
-        if whole is not None:
-            return whole
+        op = _one_resize(x.type.dims, moved, taken, "nearest", None)
+        if op is not None:
+            return c.add(op, x)
         for axis, part in places.items():
             x = c.add(Gather(axis), x, c.constant(part, f"places{axis}"))
         return x
@@ -197,9 +199,7 @@ def resized(
     return c.cast(c.add(ew.Clip(float(info.min), float(info.max)), whole), kind)
 
 
-def _rounded_by_axes(
-    c: Context, x: Value, taps: dict[int, list[tuple[np.ndarray, np.ndarray]]]
-) -> Value:
+def _rounded_by_axes(c: Context, x: Value, taps: dict[int, _Taps]) -> Value:
     """Integers as onnxruntime antialiases them: rounded along each axis, halves up, the last first.
 
     It clips int8 as if it were uint8, which is not followed. Weights of 8 bits have 22 of fraction.
@@ -223,17 +223,13 @@ def _rounded_by_axes(
 
 
 def _mixed(
-    c: Context,
-    x: Value,
-    axes: dict[int, AxisResize],
-    taps: dict[int, list[tuple[np.ndarray, np.ndarray]]],
-    mode: str,
+    c: Context, x: Value, axes: dict[int, AxisResize], taps: dict[int, _Taps], mode: str,
     cubic: float | None,
-) -> Value:
+) -> Value:  # fmt: skip
     """Floats resized along axes by sums of elements times weights."""
-    whole = _as_one(c, x, axes, taps, mode, cubic)
-    if whole is not None:
-        return whole
+    op = _one_resize(x.type.dims, axes, taps, mode, cubic)
+    if op is not None:
+        return c.add(op, x)
     for axis, part in taps.items():
         x = _along(c, x, axis, part)
     return x
@@ -253,31 +249,25 @@ def _changes(part: AxisResize) -> bool:
     return not same or part.coordinates == "tf_crop_and_resize"
 
 
-def _as_one(
-    c: Context,
-    x: Value,
-    axes: dict[int, AxisResize],
-    taps: dict[int, list[tuple[np.ndarray, np.ndarray]]],
-    mode: str,
+def _one_resize(
+    dims: Sequence[int], axes: dict[int, AxisResize], taps: dict[int, _Taps], mode: str,
     cubic: float | None,
-) -> Value | None:
+) -> Resize | None:  # fmt: skip
     """One Resize of the spatial axes, where that takes the very same elements; else None."""
-    if not 3 <= x.type.rank <= 5 or min(axes) < 2:
+    if not 3 <= len(dims) <= 5 or min(axes) < 2:
         return None
-    spatial = x.type.dims[2:]
+    spatial = dims[2:]
     sizes = tuple(axes[a + 2].out if a + 2 in axes else d for a, d in enumerate(spatial))
     steps = tuple(1 / axes[a + 2].scale if a + 2 in axes else 1.0 for a in range(len(spatial)))
     for coordinates in _KNOWN:
         given = None if coordinates == "align_corners" else steps
         op = Resize(sizes, mode, coordinates, given, -0.75 if cubic is None else cubic)
         if all(_same(op.taps(a - 2, axes[a].size), taps[a]) for a in axes):
-            return c.add(op, x)
+            return op
     return None
 
 
-def _same(
-    own: list[tuple[np.ndarray, np.ndarray]], wanted: list[tuple[np.ndarray, np.ndarray]]
-) -> bool:
+def _same(own: _Taps, wanted: _Taps) -> bool:
     """Whether taps take the same elements with the same weights, but for rounding."""
     if len(own) != len(wanted):
         return False
@@ -290,7 +280,7 @@ def _same(
     return True
 
 
-def _along(c: Context, x: Value, axis: int, taps: list[tuple[np.ndarray, np.ndarray]]) -> Value:
+def _along(c: Context, x: Value, axis: int, taps: _Taps) -> Value:
     """``x`` along an axis as the sum of elements by weights."""
     kind = x.type.dtype
     if len(taps) > _FEW:
@@ -307,7 +297,7 @@ def _along(c: Context, x: Value, axis: int, taps: list[tuple[np.ndarray, np.ndar
     return total
 
 
-def _by_matrix(c: Context, x: Value, axis: int, taps: list[tuple[np.ndarray, np.ndarray]]) -> Value:
+def _by_matrix(c: Context, x: Value, axis: int, taps: _Taps) -> Value:
     """The same as one product with a matrix of weights."""
     size, out = x.type.dims[axis], len(taps[0][0])
     matrix = np.zeros((size, out))
