@@ -83,7 +83,7 @@ vec4 sums[ROWS * COLS];
 
 // Of a lane's sums so many are stored a round of a loop, and those behind them move up: unrolled, the stores of
 // large tiles are more code than all the rest, and with NVK more than instruction caches hold.
-const int STORED = ROWS * COLS < 4 ? ROWS * COLS : 4;
+const int STORED = ROWS * COLS % 4 == 0 ? 4 : ROWS * COLS;
 void next_sums() {
     [[unroll]] for (int i = 0; i + STORED < ROWS * COLS; i++) sums[i] = sums[i + STORED];
 }

@@ -69,6 +69,11 @@ class Machine:
         with its barrier, as static profiles assume)."""
         return _WITHOUT_BARRIER * self.dispatch if self.simds > 1 else self.copy
 
+    @property
+    def adreno(self) -> bool:
+        """Whether it is Qualcomm's, known by waves of 64 lanes without scalar registers."""
+        return self.wave > 32 and not self.scalar
+
     def held(self, waves: int) -> int:
         """Waves that a SIMD has registers for where RDNA 2 has them for ``waves``."""
         if not self.registers:

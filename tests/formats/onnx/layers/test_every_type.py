@@ -40,8 +40,8 @@ def test_floats_of_8_bits(run: Run, kind: np.dtype) -> None:
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint16, np.int32, np.int64, np.uint64])
 def test_error_functions_of_integers(run: Run, kind: type) -> None:
-    """Without their fraction."""
-    (found,) = run("Erf", [np.array([0, 1, 3, 100], kind)], 13)
+    """Without their fraction; version 13 takes no integers."""
+    (found,) = run("Erf", [np.array([0, 1, 3, 100], kind)], 9)
     assert found.dtype == kind and found.tolist() == [0, 0, 0, int(math.erf(100))]
 
 

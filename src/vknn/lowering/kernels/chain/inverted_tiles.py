@@ -34,9 +34,9 @@ _SHARE = 0.5
 #: Most instructions by estimate, on AMD and elsewhere: so code stays below 16 KB with RADV and
 #: below 32 KB with NVK, where each takes 16 bytes.
 MOST_INSTRUCTIONS = 1900, 1250
-#: On Adreno, known by its waves of 64 lanes, workgroups of more lanes than 256 have 96 registers a
-#: lane instead of 192: so many steps in a round at most, of which its compiler loads ahead.
-_WIDE_WAVE, _WIDE_LANES, _WIDE_STEPS = 64, 256, 5
+#: On Adreno workgroups of more lanes than 256 have 96 registers a lane instead of 192: so many
+#: steps in a round at most, of which its compiler loads ahead.
+_WIDE_LANES, _WIDE_STEPS = 256, 5
 #: Registers for what is loaded together.
 _LOADED = 48
 #: Instructions beside products and activations: of a vec4 of sums of the first convolution, of a
@@ -135,7 +135,7 @@ class InvertedTile:
         lanes = self.lanes
         first = lanes.first_pixels + 4 * lanes.first_cols
         last = lanes.pixels + 4 * lanes.cols
-        if machine.wave > 32:  # Adreno
+        if machine.adreno:
             most = lanes.sums + max(lanes.first_sums + first, last)
             most += _ADRENO_ROUNDS if self.rounds > 1 else 0
             return max(1, 2 * (_ADRENO_REGISTERS // (_ADRENO_TAKEN * most)))
@@ -237,8 +237,8 @@ class Sizes:
         waits = slices * waits + ends + _OUTSIDE_WAITS
         room = max(1, _UNIT_SHARED // tile.shared_bytes(self.m4))
         room = room * ceil_div(lanes.count, machine.wave) // _UNIT_SIMDS
-        adreno = machine.wave > 32 and not machine.scalar and machine.registers > 0
-        held = tile.held(machine) if adreno else min(tile.held(machine), room)
+        alone = machine.adreno and machine.registers > 0
+        held = tile.held(machine) if alone else min(tile.held(machine), room)
         busy = machine.on_simds(groups * lanes.count, each, waits, max(1, held))
         drawn = machine.drawn(self.numbers(tile) * (8 if self.half else 16))
         return max(busy, drawn * machine.crowd(groups))
@@ -316,8 +316,7 @@ def _lean(machine: Machine, sizes: Sizes, tile: InvertedTile) -> InvertedTile | 
     On AMD's GPUs with all: a loop inside of that over slices waits once a round.
     """
     loops = 1 if machine.scalar else sizes.x4
-    adreno = machine.wave >= _WIDE_WAVE and not machine.scalar
-    wide = adreno and tile.lanes.count > _WIDE_LANES
+    wide = machine.adreno and tile.lanes.count > _WIDE_LANES
     for steps in dict.fromkeys(ceil_div(sizes.x4, rounds) for rounds in range(1, loops + 1)):
         if wide and steps > _WIDE_STEPS:
             continue

@@ -16,6 +16,7 @@ from vknn.lowering.kernels.convolution.depthwise import depthwise_weights
 from vknn.lowering.kernels.convolution.shape import (
     ConvShape,
     Triple,
+    has_finite_weights,
     input_layouts,
     packing_cost,
     triple,
@@ -24,7 +25,6 @@ from vknn.lowering.kernels.convolution.span import (
     SpanTile,
     channel_spans,
     emit_span,
-    multiplies_zeros,
     quantized_tiles,
     span_cost,
     spans_fit,
@@ -148,7 +148,7 @@ def _tiles(problem: Problem, shape: TransposedShape) -> list[SpanTile]:
     tiles = quantized_tiles(problem)
     if problem.limits.kind == "cpu" or is_quantized(problem):
         return tiles
-    anew = shape.group > 1 or multiplies_zeros(problem)
+    anew = shape.group > 1 or not has_finite_weights(problem)
     return [tile for tile in tiles if not anew or tile.pixels * tile.block <= _MOST_ANEW]
 
 

@@ -14,6 +14,8 @@ from vknn.lowering.kit.problem import Problem
 from vknn.ops.convolution.conv import Convolution
 
 Triple = tuple[int, int, int]
+#: The largest number of float16.
+_MOST_HALF = 65504
 
 
 @dataclass(frozen=True)
@@ -144,11 +146,11 @@ def constant_weights(problem: Problem) -> tuple[np.ndarray, ...] | None:
 
 
 def has_finite_weights(problem: Problem) -> bool:
-    """True where products with padding are known to be 0: no weight is infinite or NaN."""
+    """True where a zero times any weight is 0: weights that are known, and finite as stored."""
     weights = problem.constants[1]
     if not problem.input(1).dtype.is_float:
         return True
-    return weights is not None and bool(np.isfinite(weights).all())
+    return weights is not None and bool(np.abs(weights).max(initial=0) <= _MOST_HALF)
 
 
 def packing_cost(problem: Problem) -> float:

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.graph import DType
-from vknn.lowering.kernels.convolution.shape import Channels, ConvShape, constant_weights, has_bias
+from vknn.lowering.kernels.convolution.shape import (
+    Channels,
+    ConvShape,
+    constant_weights,
+    has_bias,
+    has_finite_weights,
+)
 from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
 from vknn.lowering.kernels.quantized.requantize import (
     by_floats,
@@ -29,9 +35,6 @@ from vknn.lowering.kit.workgroups import (
     spread,
 )
 from vknn.plan import DeviceLimits
-
-#: The largest number of float16.
-_MOST_HALF = 65504
 
 
 @dataclass(frozen=True)
@@ -146,12 +149,6 @@ def quantized_tiles(problem: Problem) -> list[SpanTile]:
     tiles = span_tiles(problem.limits)
     plain = is_quantized(problem) and not by_floats(problem)
     return [tile for tile in tiles if not (plain and tile.shuffle)]
-
-
-def multiplies_zeros(problem: Problem) -> bool:
-    """False where a zero times any weight is 0: weights that are known, and finite as stored."""
-    weights = constant_weights(problem)
-    return weights is None or not np.abs(weights[0]).max(initial=0) < _MOST_HALF
 
 
 def spans_fit(limits: DeviceLimits, spans: ChannelSpans, groups: int, taps: int) -> bool:
@@ -280,7 +277,7 @@ def emit_span(
     weights = span_weights(emitter, spans, constant_weights(problem), bias, transposed=transposed)
     variant = quantized_variant(emitter, 4)
     floats = emitter.input(0).is_float
-    outside = transposed and floats and multiplies_zeros(problem)
+    outside = transposed and floats and not has_finite_weights(problem)
     again = spans.again(problem.limits, tile, outside) if floats else None
     emitter.dispatch(
         kernel,

@@ -93,7 +93,7 @@ class TileWork:
         if self.parts > 1:
             instructions += _PART + _JOINED * self.parts * self.pixels * self.block
             waits += 1
-        family = 0 if machine.scalar else 1 if machine.wave > 32 else 2
+        family = 0 if machine.scalar else 1 if machine.adreno else 2
         held = _HELD.get((self.pixels, self.block), (8, 8, 8))[family]
         if family == 1 and not self.pointwise:
             held = _HELD_PLACES.get((self.pixels, self.block), held)
