@@ -29,7 +29,7 @@ QUICK = ("yolov4-tiny", "shufflenet_v2")
 REAL_MODELS = ("*.param", "*.tflite", "*.mlmodel", "*.xml", "*.onnx")
 #: Seconds of a process that runs many networks.
 LONG = 1200
-FORMATS = ("ncnn", "tflite", "coreml", "openvino", "openvino-ir11", "onnx")
+FORMATS = ("ncnn", "tflite", "coreml", "openvino", "onnx")
 #: Operators of networks that no kernel can do on any device.
 ON_HOST = {"Cast"}
 #: Of a network whose dispatches all stand in the branches of an If.
