@@ -34,7 +34,9 @@ def test_align(parameters: str, channels: int, backend: str) -> None:
     check(f"ROIAlign {parameters}", x, region(17, 14, channels), backend=backend)
 
 
-@pytest.mark.parametrize("parameters", ["0=5 1=4 2=0.5", "0=3 1=3 2=0.25", "0=27 1=17", "0=1 1=1"])
+#: A region of one pixel has quarters for bins, not thirds: ncnn's code for some processors differs
+#: in the last bit of a third, which decides where a bin begins that begins at a whole place.
+@pytest.mark.parametrize("parameters", ["0=5 1=4 2=0.5", "0=4 1=4 2=0.25", "0=27 1=17", "0=1 1=1"])
 @pytest.mark.parametrize("channels", [1, 6, 16])
 def test_maximum(parameters: str, channels: int, backend: str) -> None:
     x = image(channels, 16, 19)
