@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import re
 import sys
@@ -36,9 +37,21 @@ HOST_FILES = (
     "ops/text/test_text.py",
 )
 
-#: Files with many cases that differ in little on a device: there every third of a test's runs
-#: without --slow. NumPy runs them all.
-SAMPLED_FILES, SAMPLED = ("formats/onnx/attention/*.py", "formats/onnx/test_hostile.py"), 3
+#: Files with many cases that differ in little on a device: there this share of each test's runs
+#: without --slow, the first one among them. NumPy runs them all. The share is the lesser part of
+#: the golden section, whose multiples keep step with no parameter that comes again.
+SAMPLED_FILES = (
+    "formats/onnx/attention/*.py",
+    "formats/onnx/test_hostile.py",
+    "ops/convolution/test_winograd_forms.py",
+    "ops/matmul/test_shared_memory_tiles.py",
+    "ops/matmul/test_wide.py",
+    "ops/quantized/test_convolution.py",
+    "ops/quantized/test_fixed_point.py",
+    "ops/quantized/test_plain_sums.py",
+    "ops/test_half.py",
+)
+SAMPLED = (3 - 5**0.5) / 2
 
 # Child processes of tests import the same vknn as the tests.
 os.environ["PYTHONPATH"] = os.pathsep.join(
@@ -74,9 +87,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("device")
         if _is_sampled(item):
             name = item.nodeid.partition("[")[0]
-            if sampled[name] % SAMPLED:
-                item.add_marker("slow")
+            before = math.ceil(sampled[name] * SAMPLED)
             sampled[name] += 1
+            if math.ceil(sampled[name] * SAMPLED) == before:
+                item.add_marker("slow")
         if "slow" in item.keywords and not config.getoption("--slow"):
             item.add_marker(skip)
 
@@ -84,10 +98,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _is_sampled(item: pytest.Item) -> bool:
     """Whether an item is a case on the device of a file that is sampled."""
     path = item.path.relative_to(ROOT / "tests").as_posix()
-    if not any(fnmatch(path, pattern) for pattern in SAMPLED_FILES):
+    if not any(fnmatch(path, pattern) for pattern in SAMPLED_FILES) or "slow" in item.keywords:
         return False
     parameters = getattr(getattr(item, "callspec", None), "params", {})
-    return "vulkan" in [value for value in parameters.values() if isinstance(value, str)]
+    names = [value for value in parameters.values() if isinstance(value, str)]
+    return "vulkan" in names or (path.startswith("ops/") and "device" in item.keywords)
 
 
 def _by_folder(path: Path) -> bool:
