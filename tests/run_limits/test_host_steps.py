@@ -192,12 +192,15 @@ def test_where_steps_run() -> None:
     assert [thread == here for thread in found] == [False, True, True, True, True]
 
 
+#: Where what began the tests ignores Ctrl-C, as nohup does, so does Python unless told.
 CHILD = """
+    import signal
     import sys
     import numpy as np
     from tests.run_limits.test_host_steps import ZEROS, _graph
     from vknn import reference
     from vknn.run_limits import RunLimit, current, within
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with within(RunLimit()):
             print("ready", flush=True)
