@@ -79,7 +79,7 @@ def attribute(name: str, given: Any) -> Any:
     if isinstance(given, int):
         return pb.Attribute(name=name, type=2, i=int(given))
     if isinstance(given, str):
-        return pb.Attribute(name=name, type=3, s=given.encode())
+        return pb.Attribute(name=name, type=3, s=given.encode(errors="surrogateescape"))
     if isinstance(given, np.ndarray):
         return pb.Attribute(name=name, type=4, t=tensor("", given))
     if isinstance(given, pb.Graph):

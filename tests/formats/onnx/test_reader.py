@@ -84,7 +84,9 @@ def test_raw_and_typed_data_agree(number: int) -> None:
         (pb.Tensor(dims=[-1], data_type=1), "impossible shape"),
         (pb.Tensor(dims=[1 << 40, 1 << 40], data_type=1), "impossible shape"),
         (pb.Tensor(dims=[1] * 99, data_type=1), "99 axes"),
-        (pb.Tensor(dims=[1], data_type=3, int32_data=[128]), "outside of -128..127"),
+        (pb.Tensor(dims=[1], data_type=3, int32_data=[256]), "outside of -128..255"),
+        (pb.Tensor(dims=[1], data_type=2, int32_data=[-129]), "outside of -128..255"),
+        (pb.Tensor(dims=[1], data_type=8, string_data=[b"\xff"]), "no UTF-8"),
         (pb.Tensor(dims=[1], data_type=1, data_location=7), "unknown location 7"),
         (pb.Tensor(dims=[1], data_type=1, raw_data=bytes(4), float_data=[1]), "raw_data and"),
     ],
@@ -92,6 +94,13 @@ def test_raw_and_typed_data_agree(number: int) -> None:
 def test_bad_tensors(message: Any, text: str) -> None:
     with pytest.raises(BadTensor, match=text):
         read_tensor(message, EXTERNAL)
+
+
+def test_bits_of_another_sign() -> None:
+    """int32_data holds bit patterns, which some writers take from the signed type, some not."""
+    for number, given, wanted in ((3, 200, -56), (2, -1, 255), (5, 65535, -1), (4, -2, 65534)):
+        found = read_tensor(pb.Tensor(dims=[1], data_type=number, int32_data=[given]), EXTERNAL)
+        assert found.array.tolist() == [wanted]
 
 
 def test_sparse_tensors_become_dense() -> None:

@@ -166,6 +166,22 @@ def test_marks_of_tools_are_no_attributes(tmp_path: Path) -> None:
     assert np.array_equal(results(message, tmp_path)["y"], X)
 
 
+@pytest.mark.parametrize("operator", ["LayerNormalization", "SimplifiedLayerNormalization"])
+def test_normalizations_have_attributes_that_nobody_knows(operator: str, tmp_path: Path) -> None:
+    message = simple(node(operator, "x w", foo=1, axis=-1), w=np.ones(3, np.float32))
+    assert results(message, tmp_path)["y"].shape == X.shape
+    message.graph.node[0].attribute[1].type = 1
+    refused(message, tmp_path, "'axis'|has a value")
+
+
+def test_strings_are_utf8(tmp_path: Path) -> None:
+    refused(simple(node("Constant", "", value_string="a\udcff")), tmp_path, "no UTF-8")
+    echo = model(graph([node("Identity", "t", "y")], [value("t", (1,), DType.STRING)],
+                       [value("y", None)]))  # fmt: skip
+    refused(echo, tmp_path, "a bytes that is no UTF-8", t=np.array([b"\xff"], object))
+    assert results(echo, tmp_path, t=np.array([b"a"], object))["y"].tolist() == ["a"]
+
+
 def _declaring(made: list[Any], output: Any, *between: Any) -> Any:
     body = graph(made, [value("x")], [output])
     body.value_info.extend(between)

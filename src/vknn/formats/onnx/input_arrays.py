@@ -59,6 +59,8 @@ def _bytes_of(name: str, array: np.ndarray) -> np.ndarray:
             raise InputError(f"input {name!r} takes str, not {type(item).__name__}")
         try:
             result[place] = item.encode() if isinstance(item, str) else bytes(item)
-        except UnicodeEncodeError:
-            raise InputError(f"input {name!r} has a str that is no UTF-8: {item!r}") from None
+            result[place].decode()
+        except UnicodeError:
+            kind = type(item).__name__
+            raise InputError(f"input {name!r} has a {kind} that is no UTF-8: {item!r}") from None
     return result

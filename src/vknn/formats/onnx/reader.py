@@ -75,6 +75,8 @@ class ModelReader:
         """The record of the whole file."""
         self._check_version(message)
         imports = self.imports(message.opset_import)
+        if imports:  # that domain has one version, and onnxruntime knows it without
+            imports.setdefault(MICROSOFT, _MICROSOFT_VERSION)
         if not message.HasField("graph"):
             self.fail("the file holds no graph; it may be truncated: fetch or export it again")
         if not imports:

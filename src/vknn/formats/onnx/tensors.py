@@ -98,6 +98,15 @@ def checked_dims(dims: Sequence[int], what: str) -> tuple[int, ...]:
     return found
 
 
+def is_text(data: bytes) -> bool:
+    """Whether bytes are UTF-8, as all strings of ONNX are."""
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def entries_of(messages: Sequence[Any]) -> Mapping[str, str]:
     """Pairs of texts by key; bytes that are no UTF-8 are those of file names in other encodings."""
     return {
@@ -164,6 +173,8 @@ def _of_entries(entries: Any, type_: ElementType, dims: tuple[int, ...], what: s
     """The array of a typed field."""
     dtype = type_.dtype.numpy
     if type_.dtype is DType.STRING:
+        if not all(map(is_text, entries)):
+            raise BadTensor(f"{what} has a string that is no UTF-8")
         made = np.empty(len(entries), object)
         made[:] = list(entries)
         return made.reshape(dims)
@@ -189,10 +200,11 @@ def _of_entries(entries: Any, type_: ElementType, dims: tuple[int, ...], what: s
 
 
 def _limits(type_: ElementType) -> tuple[int, int]:
-    """The range of entries of an integer field."""
-    if type_.bits < 8:
-        return -128, 255
-    if type_.pattern:
-        return 0, (1 << type_.bits) - 1
+    """The range of entries of an integer field; int32_data may have the bits with another sign."""
+    bits = max(type_.bits, 8)
+    if type_.pattern and type_.bits >= 8:
+        return 0, (1 << bits) - 1
+    if type_.field == "int32_data" and bits < 32:
+        return -(1 << bits - 1), (1 << bits) - 1
     info = np.iinfo(type_.dtype.numpy)
     return int(info.min), int(info.max)

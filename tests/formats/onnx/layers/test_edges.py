@@ -100,3 +100,33 @@ def test_quotients_of_float16_are_rounded_once(run) -> None:
 def test_a_scalar_is_a_row_of_one(run, kind: str, value: float) -> None:
     (found,) = run(kind, [np.float32(-7.5)], opset=13)
     assert found.shape == () and found == value
+
+
+@pytest.mark.parametrize("axes", [[1, 1], [1, -2]])
+def test_an_axis_that_is_named_twice_counts_once(run, axes: list[int]) -> None:
+    x = RNG.standard_normal((2, 1, 3)).astype(np.float32)
+    (found,) = run("ReduceSum", [x, np.array([0, *axes, 0])], fixed=[1])
+    assert np.allclose(found, x.sum((0, 1), keepdims=True), atol=1e-6)
+    assert run("ReduceL1", [x], opset=11, axes=axes)[0].shape == (2, 1, 3)
+    assert run("Squeeze", [x, np.array(axes)], fixed=[1])[0].shape == (2, 3)
+    (found,) = run("MeanVarianceNormalization", [x], axes=[0, 0, -3])
+    assert np.allclose(found.mean(0), 0, atol=1e-6)
+
+
+def test_without_a_region_the_whole_is_resized(run) -> None:
+    x, sizes = RNG.standard_normal((1, 1, 2, 3)).astype(np.float32), np.array([1, 1, 3, 5])
+    how = {"coordinate_transformation_mode": "tf_crop_and_resize", "mode": "linear"}
+    whole = np.array([0, 0, 0, 0, 1, 1, 1, 1], np.float32)
+    wanted = run("Resize", [x, whole, None, sizes], fixed=[1, 3], **how)
+    found = run("Resize", [x, None, None, sizes], fixed=[3], **how)
+    assert np.array_equal(found, wanted)
+    with pytest.raises(VknnError, match="has the roi"):
+        run("Resize", [x, whole[:0], None, sizes], fixed=[1, 3], **how)
+
+
+@pytest.mark.parametrize("kind", ["Div", "Mod"])
+def test_constants_do_not_divide_integers_by_0(run, kind: str) -> None:
+    values = [np.array([7, -7, 7], np.int32), np.array([0, 4, 2], np.int32)]
+    with pytest.raises(VknnError, match="divides integers by 0"):
+        run(kind, values, fixed=[1])
+    assert run(kind, values)[0][0] == 0

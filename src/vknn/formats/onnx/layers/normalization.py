@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from vknn.formats.onnx.context import Context
+from vknn.formats.onnx.layers.common.axes import axis_set
 from vknn.formats.onnx.registry import Convert, operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -172,7 +173,7 @@ def mean_variance_normalization(c: Context) -> Value:
     usual: tuple[int, ...] = (0, 2, 3)
     if c.version < 9 and (c.has("across_channels") or c.has("normalize_variance")):  # as in Caffe
         usual = tuple(range(1 if c.flag("across_channels") else 2, c.rank))
-    axes = tuple(c.axis(a, c.rank) for a in c.int_list("axes", usual))
+    axes = axis_set(c, c.int_list("axes", usual), c.rank)
     by_root = c.version >= 9 or bool(c.int("normalize_variance", 1))
     return c.add(norm.MeanVarianceNormalization(axes, by_root, 1e-9, "add_root"), c.x)
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from vknn.formats.onnx.context import Context
-from vknn.formats.onnx.layers.common.axes import int_values, normal_axes
+from vknn.formats.onnx.layers.common.axes import axis_set, int_values
 from vknn.formats.onnx.registry import Convert, operator
 from vknn.graph import DType, Op, Value
 from vknn.ops import elementwise as ew
@@ -36,8 +36,8 @@ def _reduction(op: type[red.Reduction]) -> Convert:
         axes = int_values(c, "axes", 1, by_input)
         if not axes and c.version >= by_input and c.flag("noop_with_empty_axes"):
             return _unreduced(c, op)
-        places = normal_axes(c, axes or range(c.rank), c.rank)
-        return reduced(c, c.x, op, tuple(sorted(places)), c.flag("keepdims", True))
+        places = axis_set(c, axes or range(c.rank), c.rank)
+        return reduced(c, c.x, op, places, c.flag("keepdims", True))
 
     convert.__doc__ = op.__doc__
     return convert

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from vknn.formats.onnx.context import Context
 
@@ -18,6 +18,11 @@ def int_values(
         found = c.int_list(name, None)
         return None if found is None else list(found)
     return None if c.optional(number) is None else c.vector(number, name, scalar)
+
+
+def axis_set(c: Context, axes: Iterable[int], rank: int) -> tuple[int, ...]:
+    """Axes counted from the front, ascending; one that is named twice counts once."""
+    return tuple(sorted({c.axis(axis, rank) for axis in axes}))
 
 
 def normal_axes(c: Context, axes: Sequence[int], rank: int) -> list[int]:

@@ -24,10 +24,24 @@ def _binary(op: Op) -> Convert:
     return convert
 
 
-for _type in (ew.Add, ew.Sub, ew.Mul, ew.Div):
+for _type in (ew.Add, ew.Sub, ew.Mul):
     operator(_type.__name__, 1, 6, 7, 13, 14, inputs=2)(_binary(_type()))
 for _bits in (BitwiseAnd, BitwiseOr, BitwiseXor):
     operator(_bits.__name__, 18, inputs=2)(_binary(_bits()))
+
+
+@operator("Div", 1, 6, 7, 13, 14, inputs=2)
+def quotient(c: Context) -> Value:
+    """a / b; integers towards zero, and 0 where data divide them by 0"""
+    return c.add(ew.Div(), *_dividend(c))
+
+
+def _dividend(c: Context) -> tuple[Value, Value]:
+    """Both operands. Raises Malformed where a constant divides integers by 0."""
+    a, b = operands(c)
+    if b.constant is not None and b.type.dtype.is_integer and a.type.size:
+        c.require(bool(b.constant.all()), "divides integers by 0")
+    return a, b
 
 
 @operator("BitShift", 11, 28, inputs=2)
@@ -52,8 +66,8 @@ def power(c: Context) -> Value:
 
 @operator("Mod", 10, 13, 28, inputs=2)
 def modulo(c: Context) -> Value:
-    """The remainder with the sign of b, or with fmod that of a"""
-    a, b = operands(c)
+    """The remainder with the sign of b, or with fmod that of a; 0 where data divide integers by 0"""
+    a, b = _dividend(c)
     kind = c.int("fmod", 0)
     c.require(kind in (0, 1), f"has fmod = {kind}, which is 0 or 1")
     return c.add(ew.Fmod() if kind else ew.Mod(), a, b)

@@ -31,6 +31,7 @@ def constant(c: Context) -> Value:
     c.require(found.kind == kind, f"{names[0]} is of the kind {found.kind}")
     value: Any = found.value
     if dtype is DType.STRING:
+        _ = (c.text if kind == "string" else c.texts)(names[0])  # refuses what is no UTF-8
         made = np.empty(len(value) if isinstance(value, tuple) else (), object)
         made[...] = list(value) if isinstance(value, tuple) else value
         return c.constant(made, "value")

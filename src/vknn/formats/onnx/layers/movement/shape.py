@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from vknn.formats.onnx.context import Context
-from vknn.formats.onnx.layers.common.axes import int_values, normal_axes
+from vknn.formats.onnx.layers.common.axes import axis_set, int_values, normal_axes
 from vknn.formats.onnx.registry import operator
 from vknn.graph import Value
 from vknn.ops.movement.rearrange import Tile
@@ -52,7 +52,7 @@ def squeeze(c: Context) -> Value:
     dims, axes = c.x.type.dims, int_values(c, "axes", 1, 13)
     if not axes:  # of no axes onnxruntime drops all that can go, as where there is no list
         return c.reshape(c.x, [d for d in dims if d != 1])
-    gone = normal_axes(c, axes, len(dims))
+    gone = axis_set(c, axes, len(dims))
     c.require(all(dims[a] == 1 for a in gone), f"the axes {axes} of {c.x.type} are not of size 1")
     return c.reshape(c.x, [d for a, d in enumerate(dims) if a not in gone])
 

@@ -110,9 +110,10 @@ def _axes(c: Context) -> dict[int, AxisResize]:
         factors, outs = _policy(c, [dims[a] for a in axes], wanted)
     region = _given(c, 1)
     parts: list[tuple[float, float]] = [(0.0, 1.0)] * len(axes)
-    if mode == "tf_crop_and_resize":
-        c.require(region is not None and region.size == 2 * len(axes), "has no roi that fits")
-        assert region is not None
+    # Without a region onnxruntime takes the whole; ONNX does not say.
+    if mode == "tf_crop_and_resize" and c.optional(1) is not None:
+        if region is None or region.size != 2 * len(axes):
+            c.fail(f"has the roi {c.value(1).type} for {len(axes)} axes, which takes two of each")
         ends = [float(v) for v in region]
         parts = list(zip(ends[: len(axes)], ends[len(axes) :], strict=True))
     return {
