@@ -84,9 +84,9 @@ rounded along each axis), else rounded as by ONNX's reference. Strings are sampl
 Where ONNX and onnxruntime differ, MaxUnpool's output_shape, DFT's one-sided inverse of another
 length and AffineGrid's axes of size 1 are ONNX's; pads below 0 of pools with SAME, and what
 RoiAlign's maxima are of, are onnxruntime's. MaxUnpool leaves out places that the output lacks.
-Where onnxruntime refuses a file whose meaning is plain, it runs: Scatter and Upsample in opsets that
-deprecate them, reflecting pads that are longer than their axis (they go back and forth), branches
-that give a value of the graph around them.
+Where onnxruntime refuses a file whose meaning is plain, it runs: Scatter and Upsample in opsets
+that deprecate them, reflecting pads longer than their axis (they go back and forth), branches that
+give a value of the graph around them.
 
 The tables say, of each operator, for which element types of its first input the test vectors run on
 any device with Vulkan 1.1 and for which on the host alone; where both stand there, shapes or other
