@@ -12,6 +12,9 @@ from vknn.ops import elementwise as ew
 from vknn.ops.elementwise.logic import And, Equal, GreaterOrEqual, Less, LessOrEqual, Where
 from vknn.ops.reduction import ReduceMax
 
+#: No sequence is longer.
+_FAR = 1 << 30
+
 
 class Mask:
     """A mask that is put together part by part; all parts broadcast to [B, heads, S, T].
@@ -73,9 +76,9 @@ class Positions:
         steps = steps.astype(np.int32)
         bounds: list[tuple[Op, int]] = []
         if left >= 0:
-            bounds.append((GreaterOrEqual(), -left))
+            bounds.append((GreaterOrEqual(), -min(left, _FAR)))
         if right >= 0:
-            bounds.append((LessOrEqual(), right))
+            bounds.append((LessOrEqual(), min(right, _FAR)))
         for op, bound in bounds:
             if isinstance(self.offset, int):
                 (seen,) = op.reference(steps, np.asarray(bound + self.offset, np.int64))

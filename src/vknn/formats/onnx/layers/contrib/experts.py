@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.formats.onnx.context import Context
+from vknn.formats.onnx.layers.common.port_shapes import check_shape
 from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -132,8 +133,10 @@ def _mixture(
     c: Context, layers: tuple[_Layer, _Layer, _Layer | None], mixing: Value | None, normal: bool
 ) -> Value:
     dims, kind = c.x.type.dims, c.x.type.dtype
+    c.require(len(dims) in (2, 3), f"takes rows, not {c.x.type}")
+    _check_layers(c, layers, dims[-1])
     experts, rows = layers[0].weights.type.dims[0], math.prod(dims[:-1])
-    c.require(len(dims) in (2, 3) and rows > 0, f"takes rows, not {c.x.type}")
+    c.require(rows > 0, f"takes rows, not {c.x.type}")
     router = c.value(1)
     c.require(router.type.size == rows * experts, f"has the router_probs {router.type}")
     if c.int("use_sparse_mixer", 0):
@@ -154,6 +157,20 @@ def _mixture(
         weights, axis = c.reshape(weights, (experts, rows, 1)), 0
     total = c.add(ReduceSum((axis,), False), c.add(ew.Mul(), found, c.cast(weights, kind)))
     return c.reshape(total, dims)
+
+
+def _check_layers(c: Context, layers: tuple[_Layer, _Layer, _Layer | None], width: int) -> None:
+    """Check of the shapes of all weights and biases, for rows of ``width`` elements."""
+    check_shape(c, layers[0].weights, "fc1_experts_weights", (None, None, width))
+    experts = layers[0].weights.type.dims[0]
+    for number, layer in enumerate(layers, 1):
+        if layer is None:
+            continue
+        form = (experts, width, None) if number == 2 else (experts, None, width)
+        check_shape(c, layer.weights, f"fc{number}_experts_weights", form)
+        if layer.bias is not None:
+            form = layer.weights.type.dims[:2]
+            check_shape(c, layer.bias, f"fc{number}_experts_bias", form)
 
 
 def _routing(c: Context, router: Value, mixing: Value | None, normal: bool) -> _Routing:

@@ -27,6 +27,7 @@ def unfold_tensor(c: Context) -> Value:
     axis, size, step = c.axis(c.int("dim", -1), c.rank), c.int("size"), c.int("step", 1)
     count = c.x.type.dims[axis]
     c.require(1 <= size <= count and step >= 1, f"has windows of {size}, {step} apart, of {count}")
+    step = min(step, count)
     starts = np.arange((count - size) // step + 1, dtype=np.int32) * step
     c.require(starts.size * size <= MAX_MADE, f"has {starts.size} windows of {size}")
     places = starts[:, None] + np.arange(size, dtype=np.int32)

@@ -66,7 +66,7 @@ def power(c: Context) -> Value:
 
 @operator("Mod", 10, 13, 28, inputs=2)
 def modulo(c: Context) -> Value:
-    """The remainder with the sign of b, or with fmod that of a; 0 where data divide integers by 0"""
+    """The remainder with the sign of b, with fmod that of a; 0 where data divide integers by 0"""
     a, b = _dividend(c)
     kind = c.int("fmod", 0)
     c.require(kind in (0, 1), f"has fmod = {kind}, which is 0 or 1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.onnx.context import Context
+from vknn.formats.onnx.layers.common.port_shapes import shaped
 from vknn.formats.onnx.layers.normalization import layer_normalized
 from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.formats.onnx.steps import Item
@@ -19,8 +20,17 @@ from vknn.ops.reduction import ReduceSum
 @operator("EmbedLayerNormalization", 1, inputs=(7, 9), outputs=(1, 3), domain=MICROSOFT)
 def embed_layer_normalization(c: Context) -> list[Item]:
     """LayerNormalization of the sum of the embeddings of words, places and segments"""
-    words, places = c.value(2), c.value(3)
+    shaped(c, 0, "input_ids", (None, None))
     batch, length = c.x.type.dims
+    words, places = c.value(2), c.value(3)
+    shaped(c, 2, "word_embedding", (None, None))
+    width = words.type.dims[1]
+    for number, name, form in (
+        (1, "segment_ids", (batch, length)), (3, "position_embedding", (None, width)),
+        (4, "segment_embedding", (None, width)), (5, "gamma", (width,)), (6, "beta", (width,)),
+        (7, "mask", (batch, length)), (8, "position_ids", ((1, batch), length)),
+    ):  # fmt: skip
+        shaped(c, number, name, form)
     c.require((c.optional(1) is None) == (c.optional(4) is None), "has a half of its segments")
     total = _rows(c, words, 0)
     if c.optional(8) is not None:

@@ -9,6 +9,7 @@ from vknn.formats.onnx.layers.attention.heads import joined_heads, split_heads
 from vknn.formats.onnx.layers.attention.masks import Mask, Positions, before
 from vknn.formats.onnx.layers.attention.rotary import rotated, tables_at, tables_from
 from vknn.formats.onnx.layers.attention.scores import Scoring, attended, is_plain, stages
+from vknn.formats.onnx.layers.common.port_shapes import shaped
 from vknn.formats.onnx.layers.contrib.attention.caches import (
     Lengths,
     cached,
@@ -35,6 +36,7 @@ def group_query_attention(c: Context) -> list[Item]:
     kind = c.x.type.dtype
     computed = DType.FLOAT32 if kind is DType.BFLOAT16 else kind
     q, k, v = (c.cast(x, computed) for x in sharing_inputs(c, heads, groups))
+    _check_rest(c, q.type.dims, heads)
     lengths, mask = lengths_of(c, q.type.dims[1]), Mask(c)
     q, k = (_normalized(c, x, n, i) for x, n, i in ((q, heads, 14), (k, groups, 15)))
     if c.flag("do_rotary"):
@@ -46,6 +48,19 @@ def group_query_attention(c: Context) -> list[Item]:
     found, scores = _output(c, (q, k, v), how, bias)
     scores = None if scores is None else c.cast(scores, kind)
     return [c.cast(joined_heads(c, found), kind), *caches, scores]
+
+
+def _check_rest(c: Context, dims: tuple[int, ...], heads: int) -> None:
+    """Check of the shapes of what comes with queries [B, S, heads * D]."""
+    batch, queries, width = dims
+    for number, name, form in (
+        (7, "cos_cache", (None, None)), (8, "sin_cache", (None, None)),
+        (9, "position_ids", (batch, queries)), (11, "head_sink", (heads,)),
+        (14, "q_norm_weight", (width // heads,)), (15, "k_norm_weight", (width // heads,)),
+        (16, "query_seqlens", (batch,)),
+    ):  # fmt: skip
+        shaped(c, number, name, form)
+    shaped(c, 10, "attention_bias", ((1, batch), (1, heads), queries, None))
 
 
 def _cached(

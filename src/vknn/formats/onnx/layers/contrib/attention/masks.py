@@ -6,6 +6,7 @@ import numpy as np
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.attention.masks import Mask, before
+from vknn.formats.onnx.layers.common.port_shapes import shaped
 from vknn.graph import DType, Value
 from vknn.ops.elementwise.logic import And, Greater, LessOrEqual, Where
 from vknn.ops.movement.shape import Slice
@@ -18,25 +19,26 @@ def add_keys(c: Context, mask: Mask, number: int, queries: int, keys: int) -> No
     """Addition of mask_filter_value to the scores of keys that an input hides, if there is one."""
     if c.optional(number) is None:
         return
-    seen, kind = _seen(c, c.value(number), queries, keys), DType.FLOAT32
+    seen, kind = _seen(c, number, queries, keys), DType.FLOAT32
     hidden = c.scalar(c.float("mask_filter_value", _HIDDEN), kind)
     mask.add(c.add(Where(), seen, c.scalar(0, kind), hidden))
 
 
-def _seen(c: Context, given: Value, queries: int, keys: int) -> Value:
+def _seen(c: Context, number: int, queries: int, keys: int) -> Value:
     """Keys that are seen: bool that broadcasts to [B, heads, queries, keys]."""
+    given = c.value(number)
     batch, dims = c.x.type.dims[0], given.type.dims
+    every = (None,), (batch, keys), (batch, queries, keys), (batch, 1, None, None)
+    shaped(c, number, "the mask of keys", *every)
     if len(dims) == 1:
         return _by_lengths(c, c.cast(given, DType.INT32), batch, keys)
-    c.require(dims[0] == batch, f"has the mask {given.type} for a batch of {batch}")
     seen = given
     if given.type.dtype is not DType.BOOL:
         given = c.cast(given, DType.INT32)
         seen = c.add(Greater(), given, c.scalar(0, DType.INT32))
     if len(dims) == 4:  # all places of a model, of which the last that there are count
-        c.require(dims[1] == 1 and dims[2] >= keys <= dims[3], f"has the mask {given.type}")
+        c.require(dims[2] >= keys <= dims[3], f"has the mask {given.type} for {keys} keys")
         return c.add(Slice((keys - queries, 0), (keys, keys), (2, 3)), seen)
-    c.require(dims[1:] in ((keys,), (queries, keys)), f"has the mask {given.type}, {keys} keys")
     return c.reshape(seen, (batch, 1, dims[1] if len(dims) == 3 else 1, keys))
 
 

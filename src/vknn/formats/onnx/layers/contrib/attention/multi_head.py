@@ -11,6 +11,7 @@ from vknn.formats.onnx.layers.attention.cache import written
 from vknn.formats.onnx.layers.attention.heads import extended, joined_heads
 from vknn.formats.onnx.layers.attention.masks import Mask
 from vknn.formats.onnx.layers.attention.scores import Scoring, attended, stages
+from vknn.formats.onnx.layers.common.port_shapes import shaped
 from vknn.formats.onnx.layers.contrib.attention.beams import of_beams
 from vknn.formats.onnx.layers.contrib.attention.masks import add_bias, add_keys
 from vknn.formats.onnx.layers.contrib.attention.projected import all_split, biased, parts
@@ -52,7 +53,10 @@ def _attention(c: Context, ports: Ports) -> list[Item]:
     heads = c.int("num_heads")
     c.require(heads > 0, f"has {heads} heads")
     q, k, v = _inputs(c, ports, heads)
-    past = [c.optional(ports.past + n) for n in (0, 1)]
+    past = [
+        shaped(c, ports.past + n, name, (q.type.dims[0], heads, None, None))
+        for n, name in enumerate(("past_key", "past_value"))
+    ]
     c.require((past[0] is None) == (past[1] is None), "has a half of a past")
     caches: list[Item] = [k, v]
     before = 0
@@ -94,10 +98,11 @@ def _causal(mask: Mask, queries: int, keys: int, before: int) -> None:
 
 def _inputs(c: Context, ports: Ports, heads: int) -> tuple[Value, Value, Value]:
     """q [B, S, heads * D], k and v of that form or with their heads apart, with the bias added."""
-    q, k, v, bias = c.x, c.optional(1), c.optional(2), c.optional(ports.bias)
+    q, k, v, bias = c.x, c.optional(1), c.optional(2), shaped(c, ports.bias, "bias", (None,))
     if k is None and q.type.rank == 5:  # [B, S, heads, 3, D]
         q, k, v = _unpacked(c, q, heads, 3)
     elif k is None:  # one behind the other
+        c.require(q.type.rank == 3, f"has the packed query {q.type}, not [batch, length, width]")
         width = q.type.dims[-1] // 3
         q, k, v = parts(c, q, (width, width, q.type.dims[-1] - 2 * width))
     elif v is None:
@@ -105,6 +110,8 @@ def _inputs(c: Context, ports: Ports, heads: int) -> tuple[Value, Value, Value]:
     assert v is not None, "the cases above leave none"
     good = q.type.rank == 3 and k.type.rank == v.type.rank and k.type.rank in (3, 4)
     c.require(good, f"takes no {q.type}, {k.type}, {v.type}")
+    good = k.type.dims[0] == v.type.dims[0] == q.type.dims[0] and q.type.dims[2] % heads == 0
+    c.require(good, f"has {q.type}, {k.type}, {v.type} for {heads} heads: batches, heads differ")
     if k.type.rank == 4:
         c.require(k.type.dims[1] == heads, f"has the keys {k.type} for {heads} heads")
         return biased(c, (q, None, None), bias)[0] or q, k, v

@@ -8,6 +8,7 @@ from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.attention.heads import joined_heads, split_heads
 from vknn.formats.onnx.layers.attention.masks import Mask, before
 from vknn.formats.onnx.layers.attention.scores import Scoring, attended
+from vknn.formats.onnx.layers.common.port_shapes import shaped
 from vknn.formats.onnx.layers.contrib.attention.masks import add_bias
 from vknn.formats.onnx.layers.contrib.attention.projected import parts
 from vknn.formats.onnx.registry import MICROSOFT, operator
@@ -27,8 +28,10 @@ def packed_attention(c: Context) -> Value:
     width = weights.type.dims[1]
     sizes = c.int_list("qkv_hidden_sizes", (width // 3,) * 3, 3)
     c.require(all(n > 0 and n % heads == 0 for n in sizes), f"parts into {list(sizes)}")
-    c.require(c.value(3).type.rank == 2, f"has the offsets {c.value(3).type}")
+    shaped(c, 2, "bias", (width,))
+    shaped(c, 3, "token_offset", (None, None))
     tokens, (batch, length) = x.type.dims[0], c.value(3).type.dims
+    shaped(c, 4, "cumulative_sequence_length", (batch + 1,))
     offsets = c.reshape(c.indices(3, batch * length, from_end=False), (batch * length,))
     offsets = c.add(Slice((0,), (tokens,), (0,)), offsets)
     whole = c.add(MatMul(), x, weights, c.optional(2))

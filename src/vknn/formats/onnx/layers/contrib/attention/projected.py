@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.attention.heads import split_heads
+from vknn.formats.onnx.layers.common.port_shapes import shaped
 from vknn.graph import Value
 from vknn.ops import elementwise as ew
 from vknn.ops.matmul import MatMul
@@ -25,14 +26,19 @@ def projected(c: Context, heads: int) -> list[Value]:
 
 def sharing_inputs(c: Context, heads: int, groups: int) -> tuple[Value, Value, Value]:
     """q [B, S, heads * D], k and v [B, S, groups * D], which may come packed in the first input."""
-    q, k, v = c.x, c.optional(1), c.optional(2)
-    c.require(q.type.rank == 3, f"takes no {q.type}")
-    c.require((k is None) == (v is None), "has keys or values alone")
+    q = shaped(c, 0, "query", (None, None, None)) or c.x
+    batch, length, width = q.type.dims
+    packed = c.optional(1) is None
+    c.require(packed == (c.optional(2) is None), "has keys or values alone")
+    count = heads + 2 * groups if packed else heads
+    c.require(width % count == 0, f"has queries {q.type}, which {count} heads do not divide")
+    depth = width // count
+    k = shaped(c, 1, "key", (batch, length, groups * depth))
+    v = shaped(c, 2, "value", (batch, length, groups * depth))
     if k is None or v is None:
-        width = q.type.dims[2]
-        c.require(width % (heads + 2 * groups) == 0, f"has packed {q.type} for {heads} heads")
-        depth = width // (heads + 2 * groups)
         q, k, v = parts(c, q, (heads * depth, groups * depth, groups * depth))
+    for number, name in ((3, "past_key"), (4, "past_value")):
+        shaped(c, number, name, (batch, groups, None, None))
     c.require((c.optional(3) is None) == (c.optional(4) is None), "has a half of a past")
     return q, k, v
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.attention.rotary import gathered, rotated, tables_at
+from vknn.formats.onnx.layers.common.port_shapes import shaped
 from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -26,7 +27,8 @@ def rotary_embedding(c: Context) -> Value:
         depth = 2 * cos.type.dims[1]
         c.require(depth > 0 and x.type.dims[2] % depth == 0, f"has the table {cos.type}")
         heads = x.type.dims[2] // depth
-    if places.type.size == 1 and places.type.rank == 1:
+    shaped(c, 1, "position_ids", (1,), (x.type.dims[0], length))
+    if places.type.rank == 1:
         cos, sin = _from_offset(c, cos, sin, length)
     else:
         cos, sin = tables_at(c, 1, cos, sin)
@@ -47,6 +49,7 @@ def _from_offset(c: Context, cos: Value, sin: Value, length: int) -> tuple[Value
 def gemma_rotary_embedding(c: Context) -> list[Value]:
     """x cos(angles) + x_rotated sin(angles) of queries and of keys"""
     angles, q, q_turned, k, k_turned = (c.value(number) for number in range(5))
+    shaped(c, 0, "emb", (None, None, None))
     batch, length, width = angles.type.dims
     angles = c.cast(c.reshape(angles, (batch, 1, length, width)), DType.FLOAT32)
     cos, sin = (c.cast(c.add(op, angles), q.type.dtype) for op in (ew.Cos(), ew.Sin()))

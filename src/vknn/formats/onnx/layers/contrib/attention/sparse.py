@@ -8,6 +8,7 @@ from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.attention.heads import joined_heads, split_heads
 from vknn.formats.onnx.layers.attention.rotary import rotated, tables_from
 from vknn.formats.onnx.layers.attention.scores import Scoring, attended
+from vknn.formats.onnx.layers.common.port_shapes import shaped
 from vknn.formats.onnx.layers.contrib.attention.caches import (
     Lengths,
     cached,
@@ -26,6 +27,8 @@ def sparse_attention(c: Context) -> list[Value]:
     c.require(groups > 0 and heads > 0 and heads % groups == 0, f"{heads} heads, {groups} of keys")
     q, k, v = sharing_inputs(c, heads, groups)
     lengths = _lengths(c, q.type.dims[1])
+    for number, name in ((9, "cos_cache"), (10, "sin_cache")):
+        shaped(c, number, name, (None, None))
     if c.flag("do_rotary"):
         (batch, queries), pairs = q.type.dims[:2], c.flag("rotary_interleaved")
         tables = tables_from(c, lengths.firsts, batch, queries, c.value(9), c.value(10))
