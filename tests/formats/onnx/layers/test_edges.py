@@ -130,3 +130,17 @@ def test_constants_do_not_divide_integers_by_0(run, kind: str) -> None:
     with pytest.raises(VknnError, match="divides integers by 0"):
         run(kind, values, fixed=[1])
     assert run(kind, values)[0][0] == 0
+
+
+@pytest.mark.parametrize(
+    "start, end, step, wanted",
+    [
+        (-(1 << 63), -(1 << 63), -5, [0]), (-9, -9, -1, [0]), (-9, 3, -1, []), (2, -9, -1, [2, 1, 0]),
+        ((1 << 63) - 1, -(1 << 63), -2, [5, 3, 1]), (-9, 9, 4, [0, 4]), (5, 5, -1, []),
+    ],
+)  # fmt: skip
+def test_slices_backwards_begin_within_the_axis(run, start, end, step, wanted) -> None:
+    x, numbers = np.arange(6, dtype=np.float32), [np.array([v]) for v in (start, end, 0, step)]
+    assert run("Slice", [x, *numbers], fixed=[1, 2, 3, 4])[0].tolist() == wanted
+    if not wanted:
+        assert run("Slice", [x[:0], *numbers], fixed=[1, 2, 3, 4])[0].size == 0

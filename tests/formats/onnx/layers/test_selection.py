@@ -127,6 +127,8 @@ def test_words_foretold(run) -> None:
     assert detected([1, 5, 3, 4, 2], [2], 0) == ([2], 5)
     assert detected([1, 5, 3, 4, 2], [2], 0, [1, 5, 3, 5, 2, 4]) == ([2, 1, 5, 3, 5], 2)
     assert detected([1, 2, 1, 2, 3], [7, 1], 0) == ([7, 1], -1)
+    given = [np.array(v, np.int64) for v in ([1, 5], [5], [0])]  # the place as it came
+    assert run("BifurcationDetector", given, domain="com.microsoft", outputs=2)[1].tolist() == [2]
 
 
 def test_middles_and_windows(run) -> None:

@@ -113,4 +113,5 @@ def bifurcation_detector(c: Context) -> tuple[Value, Value]:
         if len(places) < 2:
             break
     tokens = c.constant(np.asarray(words, np.int64), "tokens")
-    return tokens, c.constant(np.asarray(found, np.int64), "match")
+    match = np.full(c.value(2).type.dims, found, np.int64)
+    return tokens, c.constant(match, "match")

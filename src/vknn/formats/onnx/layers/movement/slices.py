@@ -52,12 +52,24 @@ def _sliced(
     dims = c.x.type.dims
     # Clamped here: files write the largest and the smallest int64 for ends.
     parts = [
-        slice(*(range(dims[a])[slice(s, e, k)].start, range(dims[a])[slice(s, e, k)].stop), k)
-        for s, e, a, k in zip(starts, ends, places, steps, strict=True)
+        _clamped(s, e, k, dims[a]) for s, e, a, k in zip(starts, ends, places, steps, strict=True)
     ]
-    begins = [p.start for p in parts]
-    stops = [p.stop if p.stop >= 0 else -dims[a] - 1 for p, a in zip(parts, places, strict=True)]
+    begins = [begin for begin, _ in parts]
+    stops = [
+        stop if stop >= 0 else -dims[a] - 1 for (_, stop), a in zip(parts, places, strict=True)
+    ]
     return c.add(Slice(tuple(begins), tuple(stops), tuple(places), tuple(steps)), c.x)
+
+
+def _clamped(start: int, end: int, step: int, size: int) -> tuple[int, int]:
+    """The place of the first element, and that behind the last, -1 before the first of the axis.
+
+    Backwards a start before the axis is its first element, other than in Python.
+    """
+    start, end = (v + size if v < 0 else v for v in (start, end))
+    if step > 0:
+        return min(max(start, 0), size), min(max(end, 0), size)
+    return max(min(start, size - 1), 0), max(min(end, size - 1), -1)
 
 
 def _first_sizes(c: Context) -> list[int] | None:
