@@ -135,8 +135,10 @@ def test_constants_do_not_divide_integers_by_0(run, kind: str) -> None:
 @pytest.mark.parametrize(
     "start, end, step, wanted",
     [
-        (-(1 << 63), -(1 << 63), -5, [0]), (-9, -9, -1, [0]), (-9, 3, -1, []), (2, -9, -1, [2, 1, 0]),
-        ((1 << 63) - 1, -(1 << 63), -2, [5, 3, 1]), (-9, 9, 4, [0, 4]), (5, 5, -1, []),
+        (-(1 << 63), -(1 << 63), -5, [0]), (-9, -9, -1, [0]), (-9, 3, -1, []),
+        (2, -9, -1, [2, 1, 0]), ((1 << 63) - 1, -(1 << 63), -2, [5, 3, 1]), (-9, 9, 4, [0, 4]),
+        (5, 5, -1, []), (2, (1 << 63) - 1, -2, [2, 0]), (-2, (1 << 31) - 1, -3, [4, 1]),
+        (2, (1 << 31) - 2, -2, []),
     ],
 )  # fmt: skip
 def test_slices_backwards_begin_within_the_axis(run, start, end, step, wanted) -> None:
@@ -144,3 +146,12 @@ def test_slices_backwards_begin_within_the_axis(run, start, end, step, wanted) -
     assert run("Slice", [x, *numbers], fixed=[1, 2, 3, 4])[0].tolist() == wanted
     if not wanted:
         assert run("Slice", [x[:0], *numbers], fixed=[1, 2, 3, 4])[0].size == 0
+
+
+@pytest.mark.parametrize("kind, opset", [("Resize", 10), ("Upsample", 9), ("Resize", 11)])
+def test_scales_that_leave_nothing(run, kind: str, opset: int) -> None:
+    scales = np.array([1, 1, 2, 0.5], np.float32)
+    given = [np.ones((1, 2, 3, 1), np.float32), np.zeros(0, np.float32), scales]
+    given = given if opset > 10 else given[::2]
+    (found,) = run(kind, given, opset=opset, fixed=range(1, len(given)))
+    assert found.shape == (1, 2, 6, 0)

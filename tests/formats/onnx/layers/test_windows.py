@@ -340,3 +340,13 @@ def test_what_windows_reach_beyond_the_padding_never_counts(run, pads: tuple[int
     want = np.stack([padded[..., 2 * i : 2 * i + 3].mean(axis=-1) for i in range(count)], -1)
     (found,) = run("AveragePool", [x], **window, count_include_pad=1)
     np.testing.assert_allclose(found, want, atol=1e-6)
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_padding_counts_beside_distances(run, axes: int) -> None:
+    """Along each axis; where no window reaches beyond the padding, all have as many elements."""
+    x = np.ones((1, 1, *[5, 4, 6][:axes]), np.float32)
+    how = {"kernel_shape": [2, 3, 2][:axes], "dilations": [2, 1, 2][:axes], "pads": [1] * 2 * axes}
+    (sums,) = run("LpPool", [x], opset=22, p=1, **how)
+    (found,) = run("AveragePool", [x], opset=22, count_include_pad=1, **how)
+    np.testing.assert_allclose(found, sums / np.prod(how["kernel_shape"]), atol=1e-6)

@@ -164,9 +164,10 @@ def pooled_mean(c: Context, count_pads: bool) -> Value:
 
 def _dilated_mean(c: Context, x: Value, w: WindowAttributes, count_pads: bool) -> Value:
     total = window_sums(c, x, w)
+    if count_pads:
+        return c.add(ew.Div(), total, c.scalar(math.prod(w.kernel), x.type.dtype))
     ones = np.ones((1, 1, *x.type.dims[2:]), np.float64)
-    outside = 1.0 if count_pads else 0.0
-    counts = reduce_windows(ones, np.add, w.kernel, w.strides, w.pads, w.dilations, outside)
+    counts = reduce_windows(ones, np.add, w.kernel, w.strides, w.pads, w.dilations, 0.0)
     return c.add(ew.Div(), total, c.constant(counts.astype(x.type.dtype.numpy), "counts"))
 
 

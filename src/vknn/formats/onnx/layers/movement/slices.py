@@ -14,6 +14,8 @@ from vknn.ops.movement.shape import Concat, Identity, Pad, Slice
 
 _MODES = ("constant", "reflect", "edge", "wrap")
 _MAX_SIZE = 1 << 28
+#: What files write for "to the end".
+_LARGEST = ((1 << 31) - 1, (1 << 63) - 1)
 
 
 @operator("Concat", 1, 4, 11, 13, inputs=(1, None), any_type=True)
@@ -64,8 +66,11 @@ def _sliced(
 def _clamped(start: int, end: int, step: int, size: int) -> tuple[int, int]:
     """The place of the first element, and that behind the last, -1 before the first of the axis.
 
-    Backwards a start before the axis is its first element, other than in Python.
+    Backwards a start before the axis is its first element, other than in Python. The largest
+    numbers are the end of the way, whichever way it goes.
     """
+    if step < 0 and end in _LARGEST:
+        return max(min(start + size if start < 0 else start, size - 1), 0), -1
     start, end = (v + size if v < 0 else v for v in (start, end))
     if step > 0:
         return min(max(start, 0), size), min(max(end, 0), size)

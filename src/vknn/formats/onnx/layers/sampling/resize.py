@@ -61,6 +61,9 @@ def _enlarged(c: Context, scales: list[float]) -> Value:
         axis: AxisResize(size, _scaled(size, scale), scale, "asymmetric")
         for axis, (size, scale) in enumerate(zip(c.x.type.dims, scales, strict=True))
     }
+    dims = [axes[axis].out for axis in range(c.rank)]
+    if 0 in (*dims, *c.x.type.dims):
+        return _of_nothing(c, dims)
     return resized(c, c.x, axes, mode, "simple")
 
 
