@@ -155,3 +155,9 @@ def test_scales_that_leave_nothing(run, kind: str, opset: int) -> None:
     given = given if opset > 10 else given[::2]
     (found,) = run(kind, given, opset=opset, fixed=range(1, len(given)))
     assert found.shape == (1, 2, 6, 0)
+
+
+def test_one_scale_for_all_axes_may_leave_nothing(run) -> None:
+    given = [np.ones((2, 1, 3), np.float32), None, None, np.array([2, 1, 1])]
+    (found,) = run("Resize", given, fixed=[3], keep_aspect_ratio_policy="not_larger")
+    assert found.shape == (1, 0, 1)

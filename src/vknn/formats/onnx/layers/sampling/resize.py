@@ -141,7 +141,7 @@ def _policy(c: Context, dims: list[int], wanted: list[int]) -> tuple[list[float]
     if policy == "stretch" or not factors:
         return factors, wanted
     one = min(factors) if policy == "not_larger" else max(factors)
-    return [one] * len(dims), [max(1, math.floor(one * d + 0.5)) for d in dims]
+    return [one] * len(dims), [math.floor(one * d + 0.5) for d in dims]
 
 
 def _scaled(size: int, scale: float) -> int:
