@@ -161,3 +161,23 @@ def test_one_scale_for_all_axes_may_leave_nothing(run) -> None:
     given = [np.ones((2, 1, 3), np.float32), None, None, np.array([2, 1, 1])]
     (found,) = run("Resize", given, fixed=[3], keep_aspect_ratio_policy="not_larger")
     assert found.shape == (1, 0, 1)
+
+
+def test_zero_points_that_do_not_fit_are_an_error(run) -> None:
+    x, w = np.ones((1, 2, 4, 4), np.uint8), np.ones((4, 2, 2, 2), np.uint8)
+    with pytest.raises(VknnError, match=r"zero point uint8\[3\] for the weights uint8\[4, 2, 2, 2"):
+        run("ConvInteger", [x, w, None, np.ones(3, np.uint8)])
+    one, zero = np.float32(1), np.uint8(0)
+    with pytest.raises(VknnError, match="the scale .* for the weights"):
+        run("QLinearConv", [x, one, zero, w, np.ones(3, np.float32), zero, one, zero])
+    with pytest.raises(VknnError, match="as input 1, not one number"):
+        run("QLinearConv", [x, np.ones(3, np.float32), zero, w, one, zero, one, zero])
+    product = [x[0, 0], one, zero, x[0, 0], one, np.ones(3, np.uint8), one, zero]
+    with pytest.raises(VknnError, match=r"zero point uint8\[3\] for b"):
+        run("QLinearMatMul", product, fixed=range(1, 8))
+
+
+def test_a_class_beyond_the_type_is_no_target(run) -> None:
+    x, target = RNG.standard_normal((2, 3)).astype(np.float32), np.array([2, 0], np.int32)
+    (found,) = run("NegativeLogLikelihoodLoss", [x, target], ignore_index=1 << 40)
+    assert np.isclose(found, -(x[0, 2] + x[1, 0]) / 2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.common.along_axis import flat_places
 from vknn.formats.onnx.registry import operator
@@ -38,7 +40,8 @@ def _loss(c: Context, x: Value) -> Value:
     suits = by_class is None or by_class.type.dims == (dims[1],)
     c.require(suits, f"has the weights {by_class and by_class.type} for {dims[1]} classes")
     keep: Value | None = None
-    if ignored is not None:
+    bounds = np.iinfo(target.type.dtype.numpy)
+    if ignored is not None and bounds.min <= ignored <= bounds.max:
         skipped = c.add(Equal(), target, c.scalar(ignored, target.type.dtype))
         zero, one = c.scalar(0, kind), c.scalar(1, kind)
         keep = c.add(Where(), skipped, zero, one)

@@ -24,8 +24,8 @@ def integer_product(
     A zero point has one element, or one for each row of a and each column of b.
     """
     c.require(a.type.rank > 0 and b.type.rank > 0, f"takes no {a.type} and {b.type}")
-    _check_zeros(c, a, a_zero, "a", -2)
-    _check_zeros(c, b, b_zero, "b", -1)
+    check_zeros(c, a, a_zero, "a", -2)
+    check_zeros(c, b, b_zero, "b", -1)
     weights = _weights(c, b, b_zero)
     if a.type.dtype not in BYTES or weights is None:
         return product(c, shifted(c, a, a_zero, rows=True), shifted(c, b, b_zero))
@@ -47,7 +47,7 @@ def integer_product(
     return c.add(ew.Sub(), found, excess)
 
 
-def _check_zeros(c: Context, x: Value, zero: Value | None, name: str, axis: int) -> None:
+def check_zeros(c: Context, x: Value, zero: Value | None, name: str, axis: int) -> None:
     """Check of a zero point: one, or one for each place along an axis of ``x``."""
     if zero is None or zero.type.size == 1:
         return

@@ -7,6 +7,7 @@ import numpy as np
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.common.integer_products import (
     ByteTarget,
+    check_zeros,
     constant_zero,
     float_multiplier,
     integer_product,
@@ -47,6 +48,7 @@ def convolved(c: Context, x: Value, w: Value, x_zero: Value | None, w_zero: Valu
     Of bytes and constant weights they are one op; of others they are computed in float64, which
     holds them exactly. Padding is 0 behind the subtraction.
     """
+    _check_channels(c, w, w_zero, "zero point")
     place = window(c, w.type.dims[2:], negative=True)
     x, place = cropped(c, x, place)
     whole = _constant_weights(c, w, w_zero)
@@ -58,6 +60,13 @@ def convolved(c: Context, x: Value, w: Value, x_zero: Value | None, w_zero: Valu
     values = [shifted(c, v, z) for v, z in ((x, x_zero), (w, w_zero))]
     wide = [c.cast(v, DType.FLOAT64) for v in values]
     return c.cast(real_convolved(c, wide[0], wide[1], None, place), DType.INT32)
+
+
+def _check_channels(c: Context, w: Value, value: Value | None, what: str) -> None:
+    """Check that a scale or zero point of weights is one, or one for each channel they make."""
+    count = w.type.dims[0] if w.type.rank else 1
+    good = value is None or value.type.size in (1, count)
+    c.require(good, f"has the {what} {value and value.type} for the weights {w.type}")
 
 
 def _constant_weights(c: Context, w: Value, zero: Value | None) -> np.ndarray | None:
@@ -100,6 +109,10 @@ def _sums_of_bytes(
 def qlinear_conv(c: Context) -> Value:
     """Conv of quantized integers, as quantized integers"""
     x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero = (c.value(i) for i in range(8))
+    _check_channels(c, w, w_scale, "scale")
+    _check_channels(c, w, w_zero, "zero point")
+    for number, value in ((1, x_scale), (2, x_zero), (6, y_scale), (7, y_zero)):
+        c.require(value.type.size == 1, f"has {value.type} as input {number}, not one number")
     factor = _factor(c, x_scale, w_scale, y_scale)
     whole = _whole_conv(c, x, w, (x_zero, w_zero, y_zero), factor)
     if whole is not None:
@@ -121,6 +134,8 @@ def qlinear_matmul(c: Context) -> Value:
     rows = a_scale.type.rank == 1 and a_scale.type.size != 1
     a_scale = c.reshape(a_scale, (a_scale.type.size, 1)) if rows else a_scale
     factor = _factor(c, a_scale, b_scale, y_scale)
+    check_zeros(c, a, a_zero, "a", -2)
+    check_zeros(c, b, b_zero, "b", -1)
     if any(v.type.dtype.is_small_float for v in (a, b, y_zero)):
         return _real_product(c, (a, a_zero), (b, b_zero), factor, y_zero)
     whole = requantized_product(c, a, b, (a_zero, b_zero, y_zero), factor)
