@@ -93,6 +93,13 @@ def test_other_operators(tmp_path: Path) -> None:
         tmp_path, "MoE", [*experts[:2], floats(), *experts[3:]], r"fc1_experts_weights is .*3\]"
     )
     refused(tmp_path, "MoE", [*experts, floats()], r"fc2_experts_bias is .*\[4, 3\]")
+    codes = [np.zeros((4, 5, 2), np.uint8), floats(4, 5)]
+    quantized = [floats(), floats(2, 4), *codes, None, *codes]
+    refused(tmp_path, "QMoE", quantized, r"takes rows, not float32\[\]")
+    blocks = [np.zeros((5, 16), np.uint8), ints(3), floats()]
+    refused(tmp_path, "GatherBlockQuantized", blocks, r"scales is .*\[1 or 5, any\]", block_size=16)
+    crops = [floats(), floats(2, 4), ints(2), ints(2) + 3]
+    refused(tmp_path, "CropAndResize", crops, r"has float32\[\], the boxes")
     turned = [floats(B, S, H * D), np.zeros((), np.int64), floats(9, 4), floats(9, 4)]
     refused(tmp_path, "RotaryEmbedding", turned, r"position_ids is .*\[1\] or \[2, 3\]")
     bytes_ = np.ones((4, 3), np.uint8), np.ones((3, 5), np.uint8)

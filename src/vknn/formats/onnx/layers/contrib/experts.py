@@ -70,6 +70,7 @@ def _quantized_layer(
     if c.int("weights_prepacked", 0) == 1:
         c.refuse("weights in the order of one kernel of onnxruntime (weights_prepacked)")
     kind, block = c.x.type.dtype, max(c.int("block_size", 0), 0)
+    c.require(c.rank in (2, 3), f"takes rows, not {c.x.type}")
     codes = c.data(number)
     c.require(codes.ndim == 3, f"has the weights {c.value(number).type}")
     if c.text("quant_type", "int", ("int", "fp8", "fp4", "nvfp4", "mxfp4")) == "int":

@@ -110,7 +110,7 @@ def crop_and_resize(c: Context) -> Value:
     boxes, size = c.value(1), c.ints(3, "crop_size")
     mode = c.text("mode", "bilinear", ("bilinear", "nearest"))
     good = boxes.type.rank == 2 and boxes.type.dims[1] == 4 and len(size) == 2 and min(size) >= 1
-    c.require(good, f"has the boxes {boxes.type} and the size {size}")
+    c.require(good and c.rank == 4, f"has {c.x.type}, the boxes {boxes.type} and the size {size}")
     count, (rows, columns) = boxes.type.dims[0], size
     c.require(rows * columns <= MAX_MADE, f"has the size {size}")
     lines = []
