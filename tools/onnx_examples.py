@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -33,6 +33,8 @@ from vknn.formats.onnx.layers import operator_type  # noqa: E402
 from vknn.formats.onnx.loader import load  # noqa: E402
 from vknn.formats.onnx.model import OnnxModel  # noqa: E402
 from vknn.graph import Node, TensorType  # noqa: E402
+from vknn.ops.elementwise.binary import Cast  # noqa: E402
+from vknn.ops.indexing.gather import Bounded  # noqa: E402
 
 #: Version -> element type of the first input -> where its nodes run.
 Places = dict[str, dict[str, str]]
@@ -58,8 +60,7 @@ def recorded() -> Record:
         try:
             for operator, version, dtype, nodes in _of_case(case):
                 kinds = places.setdefault(operator, {}).setdefault(str(version), {})
-                counted = filter(_counts, nodes)
-                device = all(map(has_kernel, counted))
+                device = all(map(has_kernel, _counted(nodes)))
                 where = DEVICE if device else HOST
                 kinds[dtype] = where if kinds.get(dtype, where) == where else BOTH
                 becomes.setdefault(operator, set()).update(n.op.type_name for n in nodes)
@@ -96,6 +97,18 @@ def _of_case(case: Mapping[str, Any]) -> Iterator[tuple[str, int, str, list[Node
             continue
         own = [node for node in nodes if node.origin.type == label]
         yield f"{domain}::{name}" if domain else name, found.version, dtype, own
+
+
+def _counted(nodes: Sequence[Node]) -> Iterator[Node]:
+    """Nodes that say where their operator runs.
+
+    Those that look whether indices lie within their axis do not: that is the host's always.
+    """
+    checked = {id(value) for n in nodes if isinstance(n.op, Bounded) for value in n.outputs}
+    for node in nodes:
+        narrowed = isinstance(node.op, Cast) and id(node.inputs[0]) in checked
+        if _counts(node) and not isinstance(node.op, Bounded) and not narrowed:
+            yield node
 
 
 def _counts(node: Node) -> bool:

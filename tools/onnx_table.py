@@ -91,8 +91,9 @@ give a value of the graph around them.
 The tables say, of each operator, for which element types of its first input the test vectors run on
 any device with Vulkan 1.1 and for which on the host alone; where both stand there, shapes or other
 inputs decide, or the version: `(13)` after a type means that the vectors have it from that version
-on. A dash: nothing is left to compute when shapes are known, or the vectors have no case. That
-record is made by `tools/onnx_examples.py`.
+on. Whether indices that are data lie within their axis is looked at on the host, always. A dash:
+nothing is left to compute when shapes are known, or the vectors have no case. That record is made
+by `tools/onnx_examples.py`.
 
 This page is written by `tools/onnx_table.py`; a test fails when it is out of date.
 """
