@@ -58,9 +58,10 @@ def _bytes_of(name: str, array: np.ndarray) -> np.ndarray:
         if not isinstance(item, bytes | str):
             raise InputError(f"input {name!r} takes str, not {type(item).__name__}")
         try:
-            result[place] = item.encode() if isinstance(item, str) else bytes(item)
-            result[place].decode()
+            encoded = item.encode() if isinstance(item, str) else bytes(item)
+            encoded.decode()
         except UnicodeError:
             kind = type(item).__name__
             raise InputError(f"input {name!r} has a {kind} that is no UTF-8: {item!r}") from None
+        result[place] = encoded
     return result

@@ -170,8 +170,7 @@ def _check_layers(c: Context, layers: tuple[_Layer, _Layer, _Layer | None], widt
         form = (experts, width, None) if number == 2 else (experts, None, width)
         check_shape(c, layer.weights, f"fc{number}_experts_weights", form)
         if layer.bias is not None:
-            form = layer.weights.type.dims[:2]
-            check_shape(c, layer.bias, f"fc{number}_experts_bias", form)
+            check_shape(c, layer.bias, f"fc{number}_experts_bias", layer.weights.type.dims[:2])
 
 
 def _routing(c: Context, router: Value, mixing: Value | None, normal: bool) -> _Routing:
