@@ -181,3 +181,23 @@ def test_a_class_beyond_the_type_is_no_target(run) -> None:
     x, target = RNG.standard_normal((2, 3)).astype(np.float32), np.array([2, 0], np.int32)
     (found,) = run("NegativeLogLikelihoodLoss", [x, target], ignore_index=1 << 40)
     assert np.isclose(found, -(x[0, 2] + x[1, 0]) / 2)
+
+
+@pytest.mark.parametrize("opset, kind", [(21, np.float32), (23, np.float16), (25, np.float16)])
+def test_the_type_of_the_scale_divides_from_version_23_on(run, opset: int, kind) -> None:
+    """As in onnxruntime, whose older versions divide in float32."""
+    x, zero = (RNG.standard_normal(300) * 50).astype(np.float16), np.int16(5)
+    scale = np.array(0.0371, np.float16)
+    (found,) = run("QuantizeLinear", [x, scale, zero], opset=opset)
+    wanted = [np.rint((x.astype(k) / scale.astype(k)).astype(float)) + 5 for k in (kind, float)]
+    assert np.array_equal(found, wanted[0])
+    assert np.array_equal(*wanted) == (kind is np.float32)
+
+
+def test_the_range_of_float16_is_that_of_its_numbers(run) -> None:
+    x = RNG.standard_normal((3, 4)).astype(np.float16)
+    found, wide = (
+        run("DynamicQuantizeLinear", [x.astype(k)], opset=11, outputs=3)
+        for k in (np.float16, np.float32)
+    )
+    assert all(np.array_equal(a, b) for a, b in zip(found, wide, strict=True))

@@ -186,7 +186,7 @@ def dynamic_quantize_linear(c: Context) -> tuple[Value, ...]:
 
 def to_bytes(c: Context, x: Value) -> tuple[Value, Value, Value]:
     """``x`` as uint8, its scale and its zero point."""
-    zero = c.scalar(0.0)
+    x, zero = c.cast(x, DType.FLOAT32), c.scalar(0.0)
     if x.type.size == 0:
         parts = ((np.zeros(x.type.dims, np.uint8), "none"), (np.float32(1), "scale"),
                  (np.uint8(0), "zero"))  # fmt: skip

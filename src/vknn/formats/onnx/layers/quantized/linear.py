@@ -83,14 +83,16 @@ def _check_scale(c: Context, x: Value, scale: Value, zero: Value | None) -> None
 def _precision(c: Context, x: Value, scale: Value) -> DType:
     """The type in which x is divided by the scale.
 
-    Where the node does not say, that is float32, in which onnxruntime divides float16, too; of
-    bfloat16 it is bfloat16, which only ONNX's reference divides.
+    From version 23 on the scale's where the node does not say. Before that float32, in which
+    onnxruntime divides float16, too; of bfloat16 it is bfloat16, which only ONNX's reference divides.
     """
+    divided = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
     if c.version >= 23 and c.int("precision", 0):
         wanted: DType = c.dtype("precision")
-        good = wanted in (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
-        c.require(good, f"divides in {wanted.value}")
+        c.require(wanted in divided, f"divides in {wanted.value}")
         return wanted
+    if c.version >= 23:
+        return scale.type.dtype if scale.type.dtype in divided else DType.FLOAT32
     both = x.type.dtype is scale.type.dtype is DType.BFLOAT16
     return DType.BFLOAT16 if both else DType.FLOAT32
 
