@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.onnx.context import Context
-from vknn.formats.onnx.layers.common.port_shapes import shaped
+from vknn.formats.onnx.layers.common.port_shapes import Size, shaped
 from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.graph import DType, Value
 from vknn.ops.casting import LowPrecisionCast
@@ -137,7 +137,9 @@ def gather_block_quantized(c: Context) -> Value:
     size = count if along == c.rank - 1 else size
     block = c.int("block_size", 128) or size
     c.require(block > 0, f"has blocks of {block}")
-    form = [(1, n) if axis == at else None for axis, n in enumerate(data.type.dims)]
+    form: list[Size] = [None] * c.rank
+    if at != along:
+        form[at] = (1, data.type.dims[at])
     for number, name in ((2, "scales"), (3, "zero_points")):
         shaped(c, number, name, form)
     places = c.indices(1, data.type.dims[at])

@@ -84,7 +84,7 @@ def _precision(c: Context, x: Value, scale: Value) -> DType:
     """The type in which x is divided by the scale.
 
     From version 23 on the scale's where the node does not say. Before that float32, in which
-    onnxruntime divides float16, too; of bfloat16 it is bfloat16, which only ONNX's reference divides.
+    onnxruntime divides float16, too; of bfloat16 it is that, which only ONNX's reference divides.
     """
     divided = (DType.FLOAT32, DType.FLOAT16, DType.BFLOAT16)
     if c.version >= 23 and c.int("precision", 0):
