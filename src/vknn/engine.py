@@ -33,7 +33,7 @@ from vknn.input_encoder import InputEncoder, host_arrays, plain_shape
 from vknn.lowering import WeightCache
 from vknn.memory_budget import MemoryBudget
 from vknn.program import Program
-from vknn.run_limits import RunLimit, checked_seconds, current, held
+from vknn.run_limits import RunLimit, checked_seconds, current, held, within
 from vknn.runtime import DeviceArray, DeviceTensor, close_all, on_host
 from vknn.streamed_runs import StreamedPrograms, StreamedRuns
 
@@ -197,14 +197,14 @@ class Engine:
     def program(self, feeds: Mapping[str, Any]) -> Program:
         """The compiled program for inputs of these shapes (compiling it where needed)."""
         feeds = self.model.complete(self._named(feeds))
-        with self.lock:
+        with self.lock, within(self._new_limit()):
             return self._compiled(feeds)[0]
 
     def graph(self, feeds: Mapping[str, Any]) -> Graph:
         """The graph of the model for inputs of these shapes, before any pass."""
         feeds = host_arrays(self.model.complete(self._named(feeds)))
         types, values = self._types(feeds, self._checked(feeds))
-        with self._shapes_named(types):
+        with within(self._new_limit()), self._shapes_named(types):
             return self.model.build(types, values)
 
     def encode(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -248,7 +248,8 @@ class Engine:
             self.forget()
 
     def _new_limit(self) -> RunLimit:
-        return RunLimit(threads="threads" not in self.target.options.disabled)
+        threads = "threads" not in self.target.options.disabled
+        return RunLimit(threads=threads, memory=self.target.memory_limit)
 
     def _named(self, feeds: Any) -> Mapping[str, Any]:
         """Inputs by name; of a model that has one input, whatever it is without its name."""

@@ -6,6 +6,8 @@ import os
 import re
 from pathlib import Path
 
+#: Share of the free memory that a network may take where no limit is stated.
+SHARE = 0.75
 #: Limit and use of a control group, in versions 2 and 1.
 _GROUP_FILES = (
     ("memory.max", "memory.current"),
@@ -17,6 +19,14 @@ def free_host_memory() -> int | None:
     """Bytes of memory that the process may still have; None where the system does not tell."""
     sizes = [_available(), _of_the_group()]
     return min((size for size in sizes if size is not None), default=None)
+
+
+def allowed_host_memory(limit: int | None = None) -> int | None:
+    """Bytes that a network may take of the host: its limit, or a share of what is free."""
+    if limit is not None:
+        return limit
+    free = free_host_memory()
+    return None if free is None else int(SHARE * free)
 
 
 def _available() -> int | None:

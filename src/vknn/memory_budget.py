@@ -12,17 +12,15 @@ from dataclasses import dataclass
 
 from vknn.errors import OutOfMemoryError
 from vknn.graph import Graph, Node, TensorType, Value
-from vknn.host_memory import free_host_memory
+from vknn.host_memory import SHARE, free_host_memory
 from vknn.ops.movement.shape import Reshape
 from vknn.plan import Plan
+from vknn.run_limits import MORE_MEMORY as _REMEDY
 from vknn.runtime import Device
 
-#: Share of the free memory that a network may take.
-SHARE = 0.75
 #: How many times the size of what a node reads and gives NumPy may hold besides while it runs.
 #: References compute in blocks (tests/ops/test_reference_blocks.py holds most of them to this).
 _TEMPORARY = 2
-_REMEDY = "use smaller inputs, or raise memory_limit (VKNN_MEMORY_LIMIT)"
 
 
 @dataclass(frozen=True)

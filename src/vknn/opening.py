@@ -12,6 +12,7 @@ from vknn.compile import Target
 from vknn.errors import DeviceError
 from vknn.formats import Model, load
 from vknn.lowering import LoweringOptions
+from vknn.run_limits import RunLimit, within
 from vknn.runtime import Device, WeightPool, open_device
 from vknn.runtime.device_selection import is_host
 from vknn.runtime.tuning_database import tuning_choices
@@ -53,20 +54,28 @@ def new_target(device: Device | None, options: LoweringOptions, limit: int | Non
 
 
 def load_and_open(
-    path: str | os.PathLike[str], weights: str | os.PathLike[str] | None, device: str | Device
+    path: str | os.PathLike[str],
+    weights: str | os.PathLike[str] | None,
+    device: str | Device,
+    memory_limit: int | None = None,
 ) -> tuple[Model, Device | None]:
     """The model and its device, at the same time: opening waits for the driver mostly."""
+
+    def read() -> Model:
+        with within(RunLimit("opening", memory=memory_limit)):
+            return load(path, weights)
+
     if isinstance(device, Device):
-        return load(path, weights), device
+        return read(), device
     if "threads" in environment.disabled():
-        return load(path, weights), choose_device(device)
+        return read(), choose_device(device)
     # The model is loaded by the other thread and the driver called by this one: the C library has a
     # heap for each thread, and what drivers allocate in many short-lived threads stays in as many.
     with ThreadPoolExecutor(1) as executor:
         try:
-            loading = executor.submit(load, path, weights)
+            loading = executor.submit(read)
         except RuntimeError:  # no further thread can be started: the process is at its end
-            return load(path, weights), choose_device(device)
+            return read(), choose_device(device)
         try:
             opened = choose_device(device)
         except BaseException:

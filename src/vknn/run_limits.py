@@ -1,8 +1,9 @@
-"""Limits of a run: a deadline, and cancellation by another thread, seen wherever a run spends time.
+"""Limits of a run: a deadline, cancellation by another thread, and memory.
 
-A run says so in ``current.limit``, its thread's own; what takes long looks there: the reference
+A run says so in ``current.limit``, its thread's own. What takes long looks there: the reference
 between nodes and between the blocks in which operators compute, programs between the rounds of
 loops, waits for the device and for long calls of NumPy (:func:`waited`) several times a second.
+Whoever makes arrays of a size that a file or data state asks for room first (:func:`make_room`).
 """
 
 from __future__ import annotations
@@ -14,11 +15,16 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from vknn import interrupts
-from vknn.errors import RunCancelledError, RunTimeoutError, VknnError
+from vknn.errors import OutOfMemoryError, RunCancelledError, RunTimeoutError, VknnError
+from vknn.host_memory import allowed_host_memory
 
 _Result = TypeVar("_Result")
 #: Seconds after which a wait for a lock or a thread looks at the limit again.
 _LOCK_SLICE = 0.05
+#: Bytes up to which nobody asks what is free, which takes longer than to allocate them.
+_FEW_BYTES = 1 << 20
+#: What helps a network that takes too much memory.
+MORE_MEMORY = "use smaller inputs, or raise memory_limit (VKNN_MEMORY_LIMIT)"
 
 
 class RunLimit:
@@ -30,12 +36,15 @@ class RunLimit:
         what: What has to be done by then, for the error's text.
         cancelled: Whether somebody wants it to end at once.
         threads: Whether other threads may compute for it.
+        memory: Bytes that it may take, or None: a share of what is free.
     """
 
-    __slots__ = ("cancelled", "deadline", "seconds", "threads", "what")
+    __slots__ = ("cancelled", "deadline", "memory", "seconds", "threads", "what")
 
-    def __init__(self, what: str = "the run", threads: bool = True) -> None:
-        self.what, self.threads = what, threads
+    def __init__(
+        self, what: str = "the run", threads: bool = True, memory: int | None = None
+    ) -> None:
+        self.what, self.threads, self.memory = what, threads, memory
         self.deadline: float | None = None
         self.seconds = 0.0
         self.cancelled = False
@@ -108,6 +117,22 @@ def check() -> None:
         limit.check()
 
 
+def make_room(nbytes: int, what: str) -> None:
+    """Check that the host may allocate so many bytes at once; raises OutOfMemoryError.
+
+    ``what``: who needs them and for what, as the beginning of the error's text.
+    """
+    limit = current.limit.memory if current.limit is not None else None
+    if limit is None and nbytes <= _FEW_BYTES:
+        return
+    most = allowed_host_memory(limit)
+    if most is not None and nbytes > most:
+        raise OutOfMemoryError(
+            f"{what}: {nbytes} bytes are needed at once, more than the limit of {most}; "
+            f"{MORE_MEMORY}"
+        )
+
+
 def waited(compute: Callable[[], _Result]) -> _Result:
     """The result of what takes long, in a thread of its own while this one looks at the limit.
 
@@ -136,7 +161,8 @@ class _Call:
 
     def __init__(self, compute: Callable[[], Any], limit: RunLimit) -> None:
         self._compute = compute
-        self.limit, self.done = RunLimit(limit.what, threads=False), threading.Event()
+        self.limit = RunLimit(limit.what, threads=False, memory=limit.memory)
+        self.done = threading.Event()
         self.limit.deadline, self.limit.seconds = limit.deadline, limit.seconds
         self._found: Any = None
         self._error: BaseException | None = None

@@ -104,7 +104,7 @@ class Session:
             file, second = self._sources.model, self._sources.weights
             try:
                 with gc_pause.paused():
-                    self.model, self.device = load_and_open(file, second, device)
+                    self.model, self.device = load_and_open(file, second, device, limit)
             except BaseException as error:
                 if isinstance(error, VknnError):
                     self._sources.of_memory(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from vknn.formats.layer_errors import Malformed, Unsupported
 from vknn.graph import DType, GraphBuilder, Op, Origin, TensorType, Value
 from vknn.ops.elementwise.binary import Cast
 from vknn.ops.movement.shape import Reshape, Transpose
+from vknn.run_limits import make_room
 
 #: Tensors of so many elements are refused.
 MAX_ELEMENTS = 1 << 31
@@ -21,6 +22,8 @@ MAX_RANK = 32
 #: Ops of constants of up to this size are computed while the graph is built, for the sake of shape
 #: arithmetic; larger ones are left to the passes.
 _FOLDED_ELEMENTS = 1 << 16
+#: How many times the bytes of what a converter makes NumPy may hold meanwhile.
+_TEMPORARY = 3
 
 
 class NeedsData(Exception):
@@ -111,6 +114,18 @@ class LayerContext:
         """``axis`` counted from the front. Raises Malformed where it is out of range."""
         self.require(-rank <= axis < rank, f"axis {axis} does not exist in rank {rank}")
         return axis % rank
+
+    def makeable(self, count: int, dtype: DType | np.dtype[Any] = DType.INT64) -> int:
+        """``count``, the number of elements that this converter is about to make with NumPy.
+
+        Raises ShapeError for what no tensor may have, OutOfMemoryError where memory is short.
+        """
+        if not 0 <= count < MAX_ELEMENTS:
+            raise ShapeError(f"it would make {count} elements, which no tensor has")
+        of, nbytes = self.origin, count * dtype.itemsize
+        what = f"layer {of.name!r} ({of.type}): it makes {count} elements of {nbytes} bytes"
+        make_room(_TEMPORARY * nbytes, what)
+        return count
 
     def require(self, condition: bool, message: str) -> None:
         """Check: Malformed with ``message`` unless ``condition`` holds."""

@@ -10,12 +10,13 @@ import numpy as np
 from vknn.errors import ShapeError
 from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, require
+from vknn.run_limits import make_room
 
 PIXEL_FORMATS = ("RGB", "BGR", "Grayscale")
 #: Pillow's names of the formats that ONNX lists.
 _READERS = ("BMP", "DIB", "JPEG", "JPEG2000", "TIFF", "PNG", "WEBP", "PPM")
-#: The most pixels of a picture.
-MOST_PIXELS = 1 << 28
+#: Bytes of a pixel while it is decoded, converted and copied.
+_PIXEL_BYTES = 12
 
 
 @attributes
@@ -60,14 +61,14 @@ class ImageDecoder(Op):
         Image.init()  # a list of formats alone does not load their readers
         try:
             with Image.open(io.BytesIO(data), formats=_READERS) as file:
-                if file.width * file.height > MOST_PIXELS:
-                    raise ShapeError(f"ImageDecoder: a picture of {file.width} x {file.height}")
+                what = f"ImageDecoder: a picture of {file.width} x {file.height}"
+                make_room(_PIXEL_BYTES * file.width * file.height, what)
                 file.load()
                 picture = _of_bytes(file)
                 return picture.convert("L" if self.channels == 1 else "RGB")
         except Image.DecompressionBombError as error:
             raise ShapeError(f"ImageDecoder: {error}") from None
-        except (ShapeError, MemoryError):
+        except MemoryError:
             raise
         except Exception:  # Pillow's readers of damaged files raise errors of many kinds
             return None

@@ -114,8 +114,8 @@ def test_sparse_tensors_become_dense() -> None:
             read_sparse(
                 pb.SparseTensor(values=values, indices=tensor("", indices), dims=dims), EXTERNAL
             )
-    huge = pb.SparseTensor(values=values, indices=tensor("", np.int64([0, 1])), dims=[1 << 30])
-    with pytest.raises(BadTensor, match="more than"):
+    huge = pb.SparseTensor(values=values, indices=tensor("", np.int64([0, 1])), dims=[1 << 31])
+    with pytest.raises(BadTensor, match="impossible shape"):
         read_sparse(huge, EXTERNAL)
 
 

@@ -57,7 +57,7 @@ ATTRIBUTES = [
     (node("ConvTranspose", "i k", output_padding=[1, 0]), "output_padding"),
     (node("Conv", "i k", auto_pad="SAME_UPPER", pads=[0, 0, 1, 1]), "of which ONNX allows one"),
     (node("Transpose", "x", perm=[-1, 0]), "perm"),
-    (node("OneHot", "two huge pair"), "depth"),
+    (node("OneHot", "two huge pair"), "which no tensor has"),
     (node("LpPool", "i", kernel_shape=[1 << 40, 1]), "impossible kernel"),
     (node("MaxRoiPool", "i regions", pooled_shape=[1, 1], spatial_scale=-1.0), "spatial_scale"),
     (node("NegativeLogLikelihoodLoss", "x two c"), "for 3 classes"),
@@ -99,7 +99,7 @@ TENSORS = {
     "k2": np.ones((3, 2), np.float32), "c": np.ones(1, np.float32), "n": np.int64(3),
     "s": np.ones((2, 1, 3), np.float32), "w": np.ones((1, 8, 3), np.float32),
     "r": np.ones((1, 8, 2), np.float32), "boxes": np.ones((1, 2, 4), np.float32),
-    "scores": np.ones((1, 1, 2), np.float32), "huge": np.int64((1 << 31) - 1),
+    "scores": np.ones((1, 1, 2), np.float32), "huge": np.int64(1 << 31),
     "regions": np.zeros((1, 5), np.float32),
 }  # fmt: skip
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from reference_helper import f32, refuses
-from vknn.errors import ShapeError
+from vknn.errors import OutOfMemoryError
 from vknn.graph import DType, TensorType
-from vknn.ops import pictures
 from vknn.ops.pictures import ImageDecoder
+from vknn.run_limits import RunLimit, within
 
 Image = pytest.importorskip("PIL.Image")
 PIXELS = np.random.default_rng(0).integers(0, 256, (7, 5, 3)).astype(np.uint8)
@@ -71,9 +71,8 @@ def test_what_is_no_picture() -> None:
         assert decoded(data, "Grayscale").shape == (0, 0, 1)
 
 
-def test_the_number_of_pixels_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "MOST_PIXELS", 34)
-    with pytest.raises(ShapeError, match="5 x 7"):
+def test_the_memory_of_pixels_is_bounded() -> None:
+    with within(RunLimit(memory=400)), pytest.raises(OutOfMemoryError, match="5 x 7: 420 bytes"):
         decoded(encoded(PIXELS, "PNG"))
 
 

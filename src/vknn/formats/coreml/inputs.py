@@ -17,11 +17,10 @@ from vknn.formats.coreml.image_preprocessing import (
     preprocessing,
 )
 from vknn.formats.coreml.input_shapes import InputShapes, array_shapes, image_shapes
+from vknn.formats.layer_context import MAX_ELEMENTS
 from vknn.formats.model import TensorSpec
 from vknn.graph import DType, GraphBuilder, TensorType, Value
-
-#: The most elements of the default of an optional input.
-_MOST_DEFAULTS = 1 << 28
+from vknn.run_limits import make_room
 
 
 class Input(ABC):
@@ -74,8 +73,10 @@ class ArrayInput(Input):
 
     def default(self) -> np.ndarray:
         shape = self.shapes.declared or (1,)
-        if math.prod(shape) > _MOST_DEFAULTS:
-            raise InputError(f"the default of {self.name!r} would have the shape {list(shape)}")
+        what = f"the default of {self.name!r} has the shape {list(shape)}"
+        if math.prod(shape) >= MAX_ELEMENTS:
+            raise InputError(f"{what}, which no tensor has")
+        make_room(4 * math.prod(shape), what)
         return np.full(shape, self._default or 0.0, np.float32)
 
     def encode(self, array: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vknn import run_limits
-from vknn.errors import OutOfMemoryError, ShapeError
+from vknn.errors import ShapeError
 from vknn.formats.onnx.held import (
     KINDS,
     NOTHING,
@@ -42,13 +42,11 @@ from vknn.formats.onnx.loops import (
 from vknn.formats.onnx.records import NodeRecord
 from vknn.formats.onnx.steps import Item, Key, NameScope, NodeStep, Step
 from vknn.graph import Arrays, Call, DType, Graph, GraphBuilder, Value
-from vknn.host_memory import free_host_memory
+from vknn.run_limits import make_room
 
 #: Rounds of a loop that nothing but its condition ends, and of any loop.
 MAX_ROUNDS = 100_000
 MOST_ROUNDS = 10_000_000
-#: Share of the free memory that stacked results may take.
-_SHARE = 0.75
 #: Bytes of stacked results from which on what is free is looked at, whenever they have doubled.
 CHECKED_FROM = 1 << 20
 #: Builds the graph of steps: builder, what names stand for, scope, steps (the next one last), ends.
@@ -235,12 +233,8 @@ class LoopRun:
         """Check that what is kept of all rounds has room; raises OutOfMemoryError."""
         self._nbytes += array.nbytes
         if self._nbytes > self._checked:
-            free = free_host_memory()
-            if free is not None and self._nbytes > _SHARE * free:
-                raise OutOfMemoryError(
-                    f"{self.place}: the results of {self.number + 1} rounds have {self._nbytes} "
-                    f"bytes, and {free} are free; let it make fewer rounds"
-                )
+            rounds = f"the results of {self.number + 1} rounds are kept"
+            make_room(self._nbytes, f"{self.place}: {rounds}")
             self._checked *= 2
 
     # --- graphs -----------------------------------------------------------------------------------

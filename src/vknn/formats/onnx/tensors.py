@@ -14,11 +14,12 @@ from vknn.formats.onnx.external import ExternalData
 from vknn.formats.onnx.records import TensorProtoRecord
 from vknn.graph import DType
 from vknn.ops.quantized.blocks import unpacked_bits
+from vknn.run_limits import make_room
 
 MAX_RANK = 64
 _MAX_ELEMENTS = 1 << 40
-#: A sparse tensor becomes dense, which takes memory that its file does not have to have.
-_MAX_DENSE = 1 << 26
+#: A sparse one becomes dense.
+_MOST_OF_A_SPARSE = 1 << 31
 _DEFAULT, _EXTERNAL = 0, 1
 _FIELDS = (
     "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data",
@@ -66,8 +67,8 @@ def read_sparse(message: Any, external: ExternalData) -> TensorProtoRecord:
     values = read_tensor(message.values, external, what)
     indices = read_tensor(message.indices, external, f"{what}: indices")
     dims = checked_dims(message.dims, what)
-    if math.prod(dims) > _MAX_DENSE:
-        raise BadTensor(f"{what} has the shape {list(dims)}, more than {_MAX_DENSE} elements")
+    if math.prod(dims) >= _MOST_OF_A_SPARSE:
+        raise BadTensor(f"{what} has the impossible shape {list(dims)}")
     count, rank = math.prod(values.dims), len(dims)
     if len(values.dims) != 1 or indices.dtype is not DType.INT64:
         raise BadTensor(f"{what} has values {list(values.dims)}, indices {indices.dtype.value}")
@@ -83,6 +84,8 @@ def read_sparse(message: Any, external: ExternalData) -> TensorProtoRecord:
         raise BadTensor(f"{what} has indices outside of {list(dims)}")
     if len(np.unique(places)) < count:
         raise BadTensor(f"{what} has one index twice")
+    nbytes = math.prod(dims) * values.dtype.itemsize
+    make_room(nbytes, f"{what} of the shape {list(dims)}, which becomes dense")
     dense = np.zeros(math.prod(dims), values.dtype.numpy)
     dense[places] = values.array
     return TensorProtoRecord(values.name, dims, values.dtype, lambda: dense.reshape(dims))

@@ -16,8 +16,6 @@ from vknn.graph import DType, Origin, Value
 from vknn.ops.elementwise.activation import Clip
 from vknn.ops.elementwise.unary import Round
 
-#: The most elements of a constant that a layer makes of its attributes.
-MAX_MADE = 1 << 24
 #: Integer dtypes whose range float32 and int32 exceed.
 SMALL_INTEGERS = (DType.INT8, DType.UINT8, DType.INT16)
 
@@ -164,11 +162,6 @@ class Context(LayerContext, AttributeReader):
         if value.type.shape != held.type.shape:
             self.fail(f"writes {value.type} where {held.type} is read")
         self.build.written[id_] = self.cast(value, held.type.dtype)
-
-    def allocatable(self, count: int) -> int:
-        """``count`` elements to make on the host. Raises Malformed for more than MAX_MADE."""
-        self.require(0 <= count <= MAX_MADE, f"asks for {count} elements")
-        return count
 
 
 def _computed(array: np.ndarray) -> np.ndarray:

@@ -16,6 +16,7 @@ import numpy as np
 from vknn.formats.tflite.generated import accessors
 from vknn.formats.tflite.verifier import Damaged
 from vknn.graph import DType
+from vknn.run_limits import make_room
 
 _DENSE, _SPARSE = 0, 1
 _INDEX_VECTORS = (
@@ -30,7 +31,7 @@ def densify(
     """Dense array of a sparse constant with the values ``raw``. Raises Damaged."""
     position = sparsity._tab.Pos
     try:
-        return _dense(sparsity, shape, dtype, raw)
+        return _dense(sparsity, shape, dtype, raw, what)
     except _Bad as problem:
         raise Damaged(f"{what}: its sparsity {problem}", position) from None
 
@@ -44,7 +45,9 @@ def _require(condition: bool, message: str) -> None:
         raise _Bad(message)
 
 
-def _dense(sparsity: Any, shape: tuple[int, ...], dtype: DType, raw: memoryview) -> np.ndarray:
+def _dense(
+    sparsity: Any, shape: tuple[int, ...], dtype: DType, raw: memoryview, what: str
+) -> np.ndarray:
     rank = len(shape)
     order = _vector(sparsity.TraversalOrderAsNumpy())
     blocks = _vector(sparsity.BlockMapAsNumpy())
@@ -57,7 +60,7 @@ def _dense(sparsity: Any, shape: tuple[int, ...], dtype: DType, raw: memoryview)
         sparsity.DimMetadataLength() == total, f"describes {sparsity.DimMetadataLength()} axes"
     )
     limit = math.prod(shape)
-    sizes, coordinates = _coordinates(sparsity, order, limit)
+    sizes, coordinates = _coordinates(sparsity, order, limit, what)
     _check_sizes(shape, blocks, sizes)
     places = [coordinates[axis] for axis in range(rank)]
     for number, axis in enumerate(blocks):
@@ -68,6 +71,7 @@ def _dense(sparsity: Any, shape: tuple[int, ...], dtype: DType, raw: memoryview)
     )
     for axis, place in enumerate(places):
         _require(place.size == 0 or int(place.max()) < shape[axis], f"leaves axis {axis}")
+    make_room(limit * dtype.itemsize, f"{what} of the shape {list(shape)}, which becomes dense")
     dense = np.zeros(shape, dtype.numpy)
     values = np.frombuffer(raw, dtype.numpy.newbyteorder("<"))
     dense[tuple(places)] = values if places else values[0]
@@ -75,7 +79,7 @@ def _dense(sparsity: Any, shape: tuple[int, ...], dtype: DType, raw: memoryview)
 
 
 def _coordinates(
-    sparsity: Any, order: list[int], limit: int
+    sparsity: Any, order: list[int], limit: int, what: str
 ) -> tuple[dict[int, int], dict[int, np.ndarray]]:
     """Size of each axis (-1: sparse), and the coordinates of all entries along each axis."""
     sizes: dict[int, int] = {}
@@ -86,6 +90,7 @@ def _coordinates(
         if metadata.Format() == _DENSE:
             size = metadata.DenseSize()
             _require(size >= 0 and count * size <= limit, f"has {size} places along axis {axis}")
+            make_room(8 * (level + 2) * count * size, f"{what} has {size} places along axis {axis}")
             repeats = np.full(count, size)
             own = np.tile(np.arange(size), count)
             sizes[axis] = size

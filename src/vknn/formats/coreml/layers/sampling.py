@@ -11,7 +11,7 @@ from vknn.formats.coreml.context import Context
 from vknn.formats.coreml.layers.common.batch import merge_batch, restore_batch
 from vknn.formats.coreml.layers.common.windows import sizes
 from vknn.formats.coreml.registry import layer
-from vknn.graph import Value
+from vknn.graph import DType, Value
 from vknn.ops.elementwise.binary import Add, Max, Mul, Sub
 from vknn.ops.movement.shape import Concat, Expand, Slice
 from vknn.ops.sampling.grid_sample import GridSample
@@ -108,6 +108,7 @@ _SAMPLE = GridSample("linear", "border", align_corners=True, grid_first=True)
 def _at_places(c: Context, x: Value, out: tuple[int, ...]) -> Value:
     """x [N, C, H, W] resampled as in ROI_ALIGN_MODE: half a step from the ends."""
     axes = []
+    c.makeable(2 * math.prod(out), DType.FLOAT32)
     for size, count in zip(x.type.dims[2:], out, strict=True):
         step = max(1, size - 1) / count
         places = np.minimum((np.arange(count) + 0.5) * step, size - 1)

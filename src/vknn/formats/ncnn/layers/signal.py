@@ -20,7 +20,7 @@ import numpy as np
 from vknn.formats.ncnn.context import Context, innermost, rank, shape
 from vknn.formats.ncnn.params import Params, param, require
 from vknn.formats.ncnn.registry import layer
-from vknn.graph import Value, attributes
+from vknn.graph import DType, Value, attributes
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.convolution.conv_transpose import ConvTranspose
 from vknn.ops.elementwise import Add, Mul, Sqrt
@@ -28,7 +28,6 @@ from vknn.ops.movement.shape import Pad, Slice, Transpose
 
 #: Limit of n_fft, whose square is the size of a Fourier matrix.
 _MAX_FFT = 8192
-_MAX_SAMPLES = 1 << 28
 _ONES, _HANN, _HAMMING = 0, 1, 2
 _MODES = ("constant", "edge", "reflect")
 
@@ -148,6 +147,7 @@ def spectrogram(c: Context[SpectrogramParams]) -> Value:
     c.require(size >= p.n_fft, f"a signal of {size} samples is shorter than n_fft = {p.n_fft}")
     x = _in_blocks(c, signal, p.count(frames))
     bins = p.onesided_bins if p.onesided else p.n_fft
+    c.makeable(2 * p.n_fft * bins, DType.FLOAT64)
     weight = c.constant(_analysis(p), "fourier")
     y = c.add(Conv((p.stride,), (0, 0), (1,)), x, weight)
     if p.power == 0:
@@ -208,7 +208,8 @@ def inverse_spectrogram(c: Context[InverseParams]) -> Value:
     bins, frames = x.type.dims[1] // 2, x.type.dims[2]
     size = p.outsize(frames)
     c.require(size > 0, f"{frames} frames are too few: no sample would be left")
-    c.require(size <= _MAX_SAMPLES, f"its output of {size} samples is absurdly large")
+    c.makeable(size, DType.FLOAT64)
+    c.makeable(2 * p.n_fft * bins, DType.FLOAT64)
     window = p.window()
     taps = _synthesis(p, window, bins)
     # [2 bins, parts, n_fft] -> [2 bins, parts * block, taps]

@@ -54,6 +54,7 @@ def convolved(
     padded = c.add(Pad(ends), x) if pads[0] or pads[axes] else x
     count = (padded.type.dims[2] - w.extents[0]) // step + 1
     c.require(count >= 1, f"has a window of {w.extents} for {c.x.type}")
+    c.makeable(taps * count)
     places = np.arange(taps)[:, None] * spread + np.arange(count) * step
     read = c.add(Gather(2), padded, c.constant(places.astype(np.int32), "taps"))
     n, channels = x.type.dims[:2]

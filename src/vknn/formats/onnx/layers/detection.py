@@ -17,8 +17,6 @@ from vknn.ops.indexing.gather import GatherND
 from vknn.ops.indexing.nonzero import NonZero
 from vknn.ops.movement.shape import Concat, Slice
 
-#: The most boxes that may stay, which are all in memory.
-_MOST = 1 << 25
 #: Of a score that exceeds the lowest threshold of a kernel.
 _LOWEST = float(np.nextafter(np.finfo(np.float32).min, np.float32(0)))
 
@@ -38,7 +36,6 @@ def non_max_suppression(c: Context) -> Value:
     c.require(0 <= threshold <= 1, f"has the iou_threshold {threshold}")
     least = -math.inf if c.optional(4) is None else float(c.number(4, "score_threshold"))
     count = dims[0] * dims[1] * most
-    c.require(count <= _MOST, f"lists {count} boxes")
     if count == 0:
         return c.constant(np.zeros((0, 3), np.int64), "none")
     centers = c.int("center_point_box", 0)

@@ -92,6 +92,7 @@ def elements(c: Context, x: Value, w: WindowAttributes, pads: Sequence[int]) -> 
         x = c.add(Pad(around, "constant", lowest), x)
     for axis in reversed(range(axes)):
         count = (x.type.dims[2 + axis] - w.extents[axis]) // w.strides[axis] + 1
+        c.makeable(w.kernel[axis] * max(count, 0))
         taps, starts = np.arange(w.kernel[axis]), np.arange(max(count, 0))
         places = taps[:, None] * w.dilations[axis] + starts * w.strides[axis]
         read = c.constant(places.astype(np.int32), f"places{axis}")

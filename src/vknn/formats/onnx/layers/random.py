@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -19,8 +18,6 @@ from vknn.ops.random import RandomCategorical, RandomNormal, RandomUniform
 from vknn.ops.reduction import Softmax
 
 _FLOATS = (DType.FLOAT32, DType.FLOAT16, DType.FLOAT64, DType.BFLOAT16)
-#: The most numbers that one node draws.
-_MOST = 1 << 30
 
 
 def drawn(c: Context, make: Callable[[int], Op], *inputs: Value) -> Value:
@@ -44,7 +41,6 @@ def _uniform(c: Context, dims: tuple[int, ...], kind: DType) -> Value:
 
 def _numbers(c: Context, dims: tuple[int, ...], kind: DType, make: Callable[[int], Op]) -> Value:
     c.require(min(dims, default=0) >= 0, f"{list(dims)} is no shape")
-    c.require(math.prod(dims) < _MOST, f"would make the shape {list(dims)}")
     c.require(kind in _FLOATS, f"makes numbers of {kind.value}, which are no floats")
     return c.cast(drawn(c, make), kind)
 
@@ -92,8 +88,7 @@ def multinomial(c: Context) -> Value:
     """Classes drawn for each row by the logarithms of their probabilities"""
     count, kind = c.int("sample_size", 1), c.dtype("dtype", DType.INT32)
     c.require(c.rank == 2 and c.x.type.dims[1] > 0, f"takes rows of classes, not {c.x.type}")
-    good = count > 0 and count * c.x.type.dims[0] < _MOST
-    c.require(good, f"draws {count} samples")
+    c.require(count > 0, f"draws {count} samples")
     c.require(kind in (DType.INT32, DType.INT64), f"makes classes of {kind.value}")
     weights = c.add(Softmax(-1), c.cast(c.x, DType.FLOAT32))
     return c.cast(drawn(c, lambda seed: RandomCategorical(count, seed), weights), kind)
@@ -103,7 +98,8 @@ def _dropped(c: Context, ratio: float) -> tuple[Value, Value]:
     """The first input with such a part of its elements 0, the others larger; which are kept."""
     x = as_float(c, c.x)
     kind = x.type.dtype
-    kept = happens(c, c.constant(np.full(x.type.dims, 1.0 - ratio, np.float32), "part"))
+    part = c.constant(np.asarray(1.0 - ratio, np.float32), "part")
+    kept = happens(c, c.add(Expand(x.type.dims), part))
     scaled = c.add(ew.Mul(), x, c.scalar(1.0 / (1.0 - ratio), kind))
     found = c.add(Where(), kept, scaled, c.scalar(0.0, kind))
     if c.x.type.dtype is not kind:

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from vknn.formats.layer_context import MAX_ELEMENTS
 from vknn.formats.onnx.context import Context
-from vknn.formats.onnx.layers.movement.made import MAX_MADE
 from vknn.formats.onnx.registry import MICROSOFT, Convert, operator
 from vknn.graph import DType, Value
 from vknn.ops.elementwise import Mul
@@ -24,13 +24,13 @@ _WINDOWS = {
 }
 #: Elements of a matrix up to which a transform is a product with it: 16 MiB.
 _LARGEST_MATRIX = 1 << 22
-_LONGEST = 1 << 28
 
 
 def _window(factors: tuple[float, float, float]) -> Convert:
     def convert(c: Context) -> Value:
         count = int(c.number(0, "size"))
-        c.require(0 <= count <= MAX_MADE, f"has the size {count}")
+        c.require(count >= 0, f"has the size {count}")
+        c.makeable(count, DType.FLOAT64)
         steps = count if c.flag("periodic", True) else count - 1
         x = 2 * np.pi * np.arange(count) / max(steps, 1)
         made = factors[0] + factors[1] * np.cos(x) + factors[2] * np.cos(2 * x)
@@ -68,7 +68,7 @@ def dft(c: Context) -> Value:
 
 def transformed(c: Context, x: Value, length: int, inverse: bool, onesided: bool) -> Value:
     """The op DFT of x, as a matrix product where the matrix is not large."""
-    c.require(1 <= length <= _LONGEST, f"has the length {length}")
+    c.require(1 <= length < MAX_ELEMENTS, f"has the length {length}")
     kind = x.type.dtype
     *lead, count, parts = x.type.dims
     taken = length // 2 + 1 if inverse and onesided else length
@@ -106,7 +106,7 @@ def stft(c: Context) -> Value:
         length = size if window is None else window.type.size
     c.require(step >= 1 and 1 <= length <= size, f"has frames of {length}, {step} apart, of {size}")
     count = (size - length) // step + 1
-    c.require(count * length <= _LONGEST, f"has {count} frames of {length}")
+    c.makeable(count * length)
     places = np.arange(count)[:, None] * step + np.arange(length)
     frames = c.add(Gather(1), signal, c.constant(places.astype(np.int32), "frames"))
     if window is not None:
@@ -125,8 +125,10 @@ def mel_weight_matrix(c: Context) -> Value:
     mels, length, rate = (int(c.number(i, name)) for i, name in enumerate(names))
     low, high = float(c.number(3, "lower_edge_hertz")), float(c.number(4, "upper_edge_hertz"))
     bins = length // 2 + 1
-    sane = mels >= 0 and length >= 0 and rate > 0 and mels * bins <= MAX_MADE
+    sane = mels >= 0 and length >= 0 and rate > 0
     c.require(sane, f"has {mels} mel bins of {length} samples at the rate {rate}")
+    c.makeable(max(mels, 1) * bins, DType.FLOAT64)
+    c.makeable(mels + 2, DType.FLOAT64)
     ends = 2595 * np.log10(1 + np.asarray([low, high]) / 700)
     scale = np.arange(mels + 2) * ((ends[1] - ends[0]) / (mels + 2)) + ends[0]
     hertz = 700 * (10 ** (scale / 2595) - 1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from vknn.formats.openvino.context import Context
 from vknn.formats.openvino.registry import layer
-from vknn.graph import Value
+from vknn.graph import DType, Value
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement import rearrange
 from vknn.ops.movement.shape import Pad, Slice
@@ -108,6 +108,7 @@ def resample(c: Context) -> Value:
     x = c.float_input()
     for axis, (size, count) in enumerate(zip(spatial, sizes, strict=True), start=2):
         if size != count or kind == "cubic":
+            c.makeable(count * size, DType.FLOAT64)
             x = _filtered(c, x, axis, _filter(size, count, kind, size / count if wide else 1.0))
     return x
 

@@ -40,10 +40,12 @@ def audio_spectrogram(c: Context) -> Value:
     bins = 1 + length // 2
     if not frames:
         return c.constant(np.zeros((channels, 0, bins), np.float32), "empty")
+    c.makeable(frames * window)
     rows = np.arange(frames)[:, None] * stride + np.arange(window)
     sound = c.transpose(c.x, (1, 0))
     cut = c.add(Gather(1, from_end=False), sound, c.constant(rows.astype(np.int32), "frames"))
     flat = c.reshape(cut, (channels * frames, window))
+    c.makeable(window * bins)
     parts = [c.add(MatMul(), flat, c.constant(m, "waves")) for m in _waves(window, length)]
     power = c.add(ew.Add(), *(c.add(ew.Square(), part) for part in parts))
     if not c.options.get("magnitude_squared"):

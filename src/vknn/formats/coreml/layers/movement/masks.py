@@ -54,6 +54,7 @@ def one_hot(c: Context) -> Value:
     requested_shape(c, [*dims, given[0]], "the size")
     shape = [1] * (len(dims) + 1)
     shape[axis] = given[0]
+    c.makeable(given[0], DType.FLOAT32)
     places = c.constant(np.arange(given[0], dtype=np.float32).reshape(shape), "places")
     hit = c.add(Equal(), c.reshape(c.x, (*dims[:axis], 1, *dims[axis:])), places)
     return c.add(Where(), hit, c.scalar(p.onValue), c.scalar(p.offValue))

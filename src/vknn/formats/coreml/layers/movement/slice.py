@@ -146,6 +146,7 @@ def sliding_windows(c: Context) -> Value:
     c.require(step > 0, "has a step of 0")
     count = (length - size) // step + 1
     requested_shape(c, [*dims[:axis], count, size, *dims[axis + 1 :]], "the windows")
+    c.makeable(count * size)
     places = np.arange(count)[:, None] * step + np.arange(size)
     return c.add(Gather(axis), c.x, c.constant(places.astype(np.int32), "windows"))
 

@@ -72,6 +72,7 @@ class Positions:
 
         Below 0: as many as there are.
         """
+        c.makeable(self.queries * self.keys)
         steps = np.arange(self.keys, dtype=np.int32) - np.arange(self.queries)[:, None]
         steps = steps.astype(np.int32)
         bounds: list[tuple[Op, int]] = []

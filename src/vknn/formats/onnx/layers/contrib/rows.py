@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.formats.onnx.context import Context
-from vknn.formats.onnx.layers.movement.made import MAX_MADE
 from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -29,7 +28,7 @@ def unfold_tensor(c: Context) -> Value:
     c.require(1 <= size <= count and step >= 1, f"has windows of {size}, {step} apart, of {count}")
     step = min(step, count)
     starts = np.arange((count - size) // step + 1, dtype=np.int32) * step
-    c.require(starts.size * size <= MAX_MADE, f"has {starts.size} windows of {size}")
+    c.makeable(starts.size * size, DType.INT32)
     places = starts[:, None] + np.arange(size, dtype=np.int32)
     found = c.add(Gather(axis), c.x, c.constant(places, "windows"))
     rank = found.type.rank

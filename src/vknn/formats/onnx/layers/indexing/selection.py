@@ -16,9 +16,6 @@ from vknn.ops.movement.rearrange import ReverseSequence
 from vknn.ops.movement.shape import Slice, Transpose
 from vknn.ops.reduction import CumProd, CumSum
 
-#: Elements of a OneHot's result.
-_MOST_CLASSES = 1 << 28
-
 
 def _arg(op: type[ArgMax] | type[ArgMin]) -> Convert:
     def convert(c: Context) -> Value:
@@ -107,8 +104,8 @@ def compress(c: Context) -> Value:
 def one_hot(c: Context) -> Value:
     """values[1] where a new axis has the index, values[0] elsewhere"""
     depth = int(c.number(1, "depth"))
-    sane = depth > 0 and depth * max(c.x.type.size, 1) <= _MOST_CLASSES
-    c.require(sane, f"has the depth {depth} for {c.x.type}")
+    c.require(depth > 0, f"has the depth {depth} for {c.x.type}")
+    c.makeable(depth, DType.INT32)
     c.require(c.rank >= 1, "takes indices with an axis, not a scalar")
     values = c.value(2)
     c.require(values.type.dims == (2,), f"has the values {values.type}, not two")

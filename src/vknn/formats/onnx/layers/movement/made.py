@@ -14,9 +14,6 @@ from vknn.graph import DType, Value
 from vknn.ops.elementwise.logic import Where
 from vknn.ops.movement.shape import Expand
 
-#: The most elements that are made on the host.
-MAX_MADE = 1 << 24
-
 
 @operator("Constant", 1, 9, 11, 12, 13, 19, 21, 23, 24, 25, inputs=0, any_type=True)
 def constant(c: Context) -> Value:
@@ -73,8 +70,7 @@ def number_range(c: Context) -> Value:
     else:
         first, last, step = (int(v[0]) for v in (start, limit, delta))
         count = max(-((first - last) // step), 0)
-    c.require(count <= MAX_MADE, f"makes {count} elements")
-    places = np.arange(count)
+    places = np.arange(c.makeable(count))
     wide = np.float64 if start.dtype.kind == "f" else np.int64
     made = start.astype(wide) + places.astype(wide) * delta.astype(wide)
     return c.constant(made.astype(start.dtype), "range")
@@ -85,8 +81,8 @@ def eye_like(c: Context) -> Value:
     """Ones on a diagonal of a matrix of zeros"""
     c.require(c.rank == 2, f"takes a matrix, not {c.x.type}")
     rows, columns = c.x.type.dims
-    c.require(rows * columns <= MAX_MADE, f"makes a matrix {rows} x {columns}")
     dtype: DType = c.dtype("dtype", c.x.type.dtype)
+    c.makeable(rows * columns, np.dtype(np.float64))
     return c.constant(np.eye(rows, columns, c.int("k", 0)).astype(dtype.numpy), "eye")
 
 
@@ -96,7 +92,7 @@ def trilu(c: Context) -> Value:
     """One triangle of matrices, zeros in the other"""
     c.require(c.rank >= 2, f"takes matrices, not {c.x.type}")
     rows, columns = c.x.type.dims[-2:]
-    c.require(rows * columns <= MAX_MADE, f"makes a matrix {rows} x {columns}")
+    c.makeable(rows * columns, DType.BOOL)
     offset = 0 if c.optional(1) is None else int(c.number(1, "k"))
     offset = max(-rows - 1, min(offset, columns + 1))
     ones = np.ones((rows, columns), np.bool_)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
+from vknn.formats.layer_context import MAX_ELEMENTS
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.common.axes import int_values, normal_axes
 from vknn.formats.onnx.registry import MICROSOFT, operator
@@ -13,7 +16,6 @@ from vknn.ops.movement.rearrange import DepthToSpace, SpaceToDepth
 from vknn.ops.movement.shape import Concat, Identity, Pad, Slice
 
 _MODES = ("constant", "reflect", "edge", "wrap")
-_MAX_SIZE = 1 << 28
 #: What files write for "to the end".
 _LARGEST = ((1 << 31) - 1, (1 << 63) - 1)
 
@@ -121,7 +123,7 @@ def pad(c: Context) -> Value:
     pads, value = _pads(c)
     rank = c.rank
     c.require(len(pads) == 2 * rank, f"has {len(pads)} pads for {c.x.type}")
-    c.require(max(map(abs, pads), default=0) <= _MAX_SIZE, f"has the impossible pads {pads}")
+    c.require(max(map(abs, pads), default=0) < MAX_ELEMENTS, f"has the impossible pads {pads}")
     x = c.x
     if min(pads, default=0) < 0:
         begins = [max(0, -p) for p in pads[:rank]]
@@ -143,6 +145,7 @@ def pad(c: Context) -> Value:
         before, after = pads[axis], pads[axis + rank]
         if before or after:
             c.require(size > 0, f"cannot pad the empty axis {axis} of {x.type} by {mode}")
+            c.makeable(size + before + after, DType.INT32)
             places = np.pad(np.arange(size, dtype=np.int32), (before, after), mode=mode)  # type: ignore[call-overload]
             x = c.add(Gather(axis), x, c.constant(places, f"places{axis}"))
     return x
@@ -154,7 +157,7 @@ def center_crop_pad(c: Context) -> Value:
     axes = normal_axes(c, c.int_list("axes", tuple(range(c.rank))), c.rank)
     wanted = c.ints(1, "shape")
     good = len(wanted) == len(axes) and min(wanted, default=0) >= 0
-    c.require(good and max(wanted, default=0) <= _MAX_SIZE, f"has the shape {wanted} for {axes}")
+    c.require(good and max(wanted, default=0) < MAX_ELEMENTS, f"has the shape {wanted} for {axes}")
     x, pads = c.x, [0] * (2 * c.rank)
     begins, ends = [0] * c.rank, list(x.type.dims)
     for axis, size in zip(axes, wanted, strict=True):
@@ -174,6 +177,7 @@ def _padded_with(c: Context, x: Value, pads: list[int], value: Value) -> Value:
     count, rank = x.type.size, x.type.rank
     c.require(value.type.dtype is x.type.dtype, f"pads {x.type} with {value.type}")
     widths = list(zip(pads[:rank], pads[rank:], strict=True))
+    c.makeable(math.prod(d + sum(w) for d, w in zip(x.type.dims, widths, strict=True)), DType.INT32)
     places = np.pad(
         np.arange(count, dtype=np.int32).reshape(x.type.dims), widths, constant_values=count
     )

@@ -8,7 +8,6 @@ import numpy as np
 
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.common.other_types import by_parts, by_places
-from vknn.formats.onnx.layers.movement.made import MAX_MADE
 from vknn.formats.onnx.registry import MICROSOFT, operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -74,7 +73,7 @@ def affine_grid(c: Context) -> Value:
     good = theta.type.dims == (size[0], axes, axes + 1)
     c.require(good, f"has the matrices {theta.type} for the size {size}")
     places = math.prod(size[2:])
-    c.require(places <= MAX_MADE, f"has the size {size}")
+    c.makeable(places * (axes + 1), DType.FLOAT64)
     align, kind = c.flag("align_corners"), theta.type.dtype
     lines = []
     for count in size[2:]:
@@ -112,7 +111,7 @@ def crop_and_resize(c: Context) -> Value:
     good = boxes.type.rank == 2 and boxes.type.dims[1] == 4 and len(size) == 2 and min(size) >= 1
     c.require(good and c.rank == 4, f"has {c.x.type}, the boxes {boxes.type} and the size {size}")
     count, (rows, columns) = boxes.type.dims[0], size
-    c.require(rows * columns <= MAX_MADE, f"has the size {size}")
+    c.makeable(rows + columns)
     lines = []
     for axis, steps in enumerate(size):
         low, high = (c.add(Slice((i,), (i + 1,), (1,)), boxes) for i in (axis, axis + 2))

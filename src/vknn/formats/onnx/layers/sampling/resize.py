@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vknn.formats.layer_context import MAX_ELEMENTS
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.layers.common.other_types import by_parts
 from vknn.formats.onnx.layers.sampling.taps import COORDINATES, NEAREST, AxisResize
@@ -32,7 +33,6 @@ _WITH_KERNEL = (DType.INT32, DType.INT8, DType.UINT8)
 _FRACTION_BITS = 22
 #: Taps of which more are one product with a matrix.
 _FEW = 4
-_MAX_SIZE = 1 << 28
 #: Entries of a table of places: up to these, and to so many for each element of the axis.
 _LARGEST_TABLE = 1 << 20
 _PER_ELEMENT = 256
@@ -109,7 +109,7 @@ def _axes(c: Context) -> dict[int, AxisResize]:
         good = len(wanted) == len(axes) and min(wanted, default=1) >= 0
         good = good and wanted.count(0) == len(none)
         c.require(good, f"has the sizes {wanted} for {len(axes)} axes")
-        c.require(max(wanted, default=1) <= _MAX_SIZE, f"has the impossible sizes {wanted}")
+        c.require(max(wanted, default=1) < MAX_ELEMENTS, f"has the impossible sizes {wanted}")
         factors, outs = _policy(c, [dims[a] for a in axes], wanted)
     region = _given(c, 1)
     parts: list[tuple[float, float]] = [(0.0, 1.0)] * len(axes)
@@ -155,7 +155,7 @@ def _scaled(size: int, scale: float) -> int:
 def _check_scales(c: Context, scales: Sequence[float], count: int) -> None:
     c.require(len(scales) == count, f"has {len(scales)} scales for {count} axes")
     sizes = zip(c.x.type.dims, scales, strict=False)
-    good = all(math.isfinite(s) and s > 0 and d * s <= _MAX_SIZE for d, s in sizes)
+    good = all(math.isfinite(s) and s > 0 and d * s < MAX_ELEMENTS for d, s in sizes)
     c.require(good, f"has the impossible scales {list(scales)}")
 
 

@@ -14,9 +14,6 @@ from vknn.ops.indexing.gather import Gather
 from vknn.ops.indexing.topk import TopK
 from vknn.ops.movement.shape import Concat, Pad
 
-#: The most boxes in the result, which are all sorted in memory.
-_MOST = 1 << 25
-
 
 @layer("NonMaxSuppression", inputs=(2, 5))
 def non_max_suppression(c: Context) -> Value:
@@ -29,7 +26,7 @@ def non_max_suppression(c: Context) -> Value:
     most = _most(c, shape[2])
     count = shape[0] * shape[1] * most
     rows = _rows(c, count)
-    c.require(max(rows, count) <= _MOST, f"lists {count} boxes in {rows} rows")
+    c.makeable(3 * max(rows, count))
     if min(rows, count) == 0:
         return c.constant(np.full((rows, 3), -1, np.int32))
     if c.bool("center_point_box", False):

@@ -12,15 +12,15 @@ import numpy as np
 
 from vknn.formats.openvino.context import Context
 from vknn.formats.openvino.registry import layer
-from vknn.graph import Value
+from vknn.graph import DType, Value
 
 _F = np.float32
 #: Half the width and height of a box, and the distance of its centre from the cell's.
 Size = tuple[float, float]
 #: Ratios with a smaller difference count as one.
 _SAME = 1e-6
-#: The most boxes of a layer, and along an axis for a fixed size; attributes could ask for more.
-_MOST, _DENSEST = 1 << 24, 1 << 10
+#: The most boxes along an axis for a fixed size; attributes could ask for more.
+_DENSEST = 1 << 10
 
 
 @layer("PriorBox", inputs=(1, 2))
@@ -31,7 +31,7 @@ def prior_box(c: Context) -> Value:
     boxes: list[np.ndarray] = []
     for box in chain(_fixed(c, centres, height, width), _minimum(c, centres, height, width)):
         boxes.append(box)
-        c.require(len(boxes) * rows * columns <= _MOST, "has absurdly many boxes")
+        c.makeable(4 * (len(boxes) + 1) * rows * columns, DType.FLOAT32)
     c.require(len(boxes) > 0, "has no boxes")
     return _result(c, np.stack(boxes, axis=2), _stated_count(c))
 
@@ -41,8 +41,9 @@ def prior_box_clustered(c: Context) -> Value:
     """One box for each pair of width and height, for each cell."""
     rows, columns, height, width = _sizes(c, stated_first=True)
     widths, heights = c.floats("width", ()), c.floats("height", ())
-    good = 0 < len(widths) == len(heights) and len(widths) * rows * columns <= _MOST
+    good = 0 < len(widths) == len(heights)
     c.require(good, f"has {len(widths)} widths and {len(heights)} heights")
+    c.makeable(4 * len(widths) * rows * columns, DType.FLOAT32)
     step = _finite(c, "step", 0.0)
     across, down = _finite(c, "step_w", 0.0) or step, _finite(c, "step_h", 0.0) or step
     if across == 0 and down == 0:
@@ -66,8 +67,9 @@ def _sizes(c: Context, stated_first: bool) -> tuple[int, int, np.float32, np.flo
     The image's are those of the second input, or the attributes', which ``stated_first`` prefers.
     """
     dims = c.x.type.dims
-    good = len(dims) == 4 and 0 < dims[2] * dims[3] <= _MOST
+    good = len(dims) == 4 and dims[2] * dims[3] > 0
     c.require(good, f"a feature map of shape {list(dims)}")
+    c.makeable(4 * dims[2] * dims[3], DType.FLOAT32)
     both = c.float("img_size", 0.0)
     stated = [c.float("img_h", 0.0) or both, c.float("img_w", 0.0) or both]
     if len(c.inputs) > 1:

@@ -15,9 +15,6 @@ from vknn.ops.indexing.gather import Gather
 from vknn.ops.movement.shape import Concat, Slice
 from vknn.ops.reduction import Softmax
 
-#: The most elements that are gathered one by one.
-_MOST_PLACES = 1 << 24
-
 
 @layer("RegionYolo")
 def region_yolo(c: Context) -> Value:
@@ -85,7 +82,7 @@ def reorg_yolo(c: Context) -> Value:
 def _scrambled(c: Context, x: Value, stride: int) -> Value:
     """reorg for channels that s^2 does not divide: offsets count in the rounded-down quotient."""
     channels, height, width = x.type.dims[1:]
-    c.require(x.type.size <= _MOST_PLACES, f"{channels} channels with stride {stride}")
+    c.makeable(3 * x.type.size)  # of the axes four numbers each, and as many of what comes of them
     own = channels // stride**2
     image, channel, row, column = np.indices(x.type.dims)
     part = channel // own

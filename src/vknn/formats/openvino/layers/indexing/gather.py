@@ -89,7 +89,7 @@ def one_hot(c: Context) -> Value:
     indices = c.reshape(c.int_input(), (*dims[:axis], 1, *dims[axis:]))
     shape = [1] * rank
     shape[axis] = depth
-    places = c.constant(np.arange(c.allocatable(depth), dtype=np.int32).reshape(shape), "places")
+    places = c.constant(np.arange(c.makeable(depth), dtype=np.int32).reshape(shape), "places")
     on, off = (_filling(c, name, default) for name, default in (("on", 1.0), ("off", 0.0)))
     return c.add(Where(), c.add(Equal(), indices, places), on, off)
 

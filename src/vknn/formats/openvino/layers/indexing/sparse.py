@@ -29,7 +29,7 @@ _INT = DType.INT32
 
 
 def _numbers(c: Context, count: int) -> Value:
-    return c.constant(np.arange(c.allocatable(count), dtype=np.int32), "numbers")
+    return c.constant(np.arange(c.makeable(count), dtype=np.int32), "numbers")
 
 
 def _zeros(c: Context, shape: Sequence[int], dtype: DType = _INT) -> Value:

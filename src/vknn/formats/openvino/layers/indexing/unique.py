@@ -58,7 +58,7 @@ def _ascending(c: Context) -> _Sorted:
     changes = c.cast(c.add(NotEqual(), before, after), DType.INT32)
     # The index of each sorted element's group, and where each group begins and ends.
     group = c.add(CumSum(0), _behind(c, changes, 0))
-    numbers = c.constant(np.arange(c.allocatable(n), dtype=np.int32), "numbers")
+    numbers = c.constant(np.arange(c.makeable(n), dtype=np.int32), "numbers")
     begin, end = (c.add(SearchSorted(right), group, numbers) for right in (False, True))
     # Behind the last group both are n, which Gather takes for the last element.
     kept = c.add(Gather(0, from_end=False), values, begin)
@@ -75,7 +75,7 @@ def _behind(c: Context, x: Value, number: int) -> Value:
 def _in_order(c: Context, found: _Sorted) -> _Sorted:
     """The unique elements in order of first occurrence."""
     n = c.x.type.size
-    numbers = c.constant(np.arange(c.allocatable(n), dtype=np.int32), "numbers")
+    numbers = c.constant(np.arange(c.makeable(n), dtype=np.int32), "numbers")
     first = c.add(Gather(), found.first, found.inverse)  # first occurrence of each element's value
     is_first = c.cast(c.add(Equal(), first, numbers), DType.INT32)
     number = c.add(CumSum(0), is_first)  # number of unique values up to each element

@@ -59,7 +59,7 @@ def range_(c: Context) -> Value:
         c.require(value.type.size == 1, f"{what} has {value.type.size} elements, not 1")
     count = _range_count(c, scalars, dtype)
     start, _, step = (c.reshape(value, (1,)) for value in scalars)
-    places = c.constant(np.arange(c.allocatable(count)).astype(dtype.numpy), "places")
+    places = c.constant(np.arange(c.makeable(count)).astype(dtype.numpy), "places")
     return c.add(Add(), start, c.add(Mul(), places, step))
 
 

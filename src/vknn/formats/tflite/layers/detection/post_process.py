@@ -27,7 +27,7 @@ def _suppressed(c: Context, sigma: float) -> list[Value]:
     most = c.number(2, "the number of boxes")
     count = boxes.type.dims[0] if boxes.type.rank else 0
     good = boxes.type.dims == (count, 4) and scores.type.dims == (count,)
-    c.require(good and 0 <= most < 1 << 24, f"chooses {most} of {boxes.type}, {scores.type}")
+    c.require(good and most >= 0, f"chooses {most} of {boxes.type}, {scores.type}")
     iou, least = _number(c, 3, "an overlap"), _number(c, 4, "a least score")
     op = NonMaxSuppression(most, iou, least, sigma, iou_inclusive=True)
     together = (c.reshape(boxes, (1, count, 4)), c.reshape(scores, (1, 1, count)))

@@ -39,7 +39,8 @@ def one_hot(c: Context) -> Value:
     """on_value at the index along a new axis, off_value elsewhere."""
     depth = c.number(1, "the depth")
     rank = c.x.type.rank
-    c.require(0 <= depth < 1 << 24, f"has a depth of {depth}")
+    c.require(depth >= 0, f"has a depth of {depth}")
+    c.makeable(depth, DType.INT32)
     axis = rank if c.options["axis"] == -1 else c.options["axis"]
     c.require(0 <= axis <= rank, f"has a new axis {axis} in rank {rank}")
     indices = c.cast(c.x, DType.INT32)

@@ -287,8 +287,7 @@ def range_(c: Context) -> Value:
     else:
         count = max(int(np.ceil(np.abs((limit - start) / delta))), 0)
         c.require(delta * (limit - start) >= 0, f"counts from {start} to {limit} by {delta}")
-    c.require(count < 1 << 28, f"has {count} elements")
-    steps = np.arange(count)
+    steps = np.arange(c.makeable(count))
     return c.constant((start + steps * delta).astype(dtype.numpy), "range")
 
 

@@ -68,6 +68,7 @@ def _attention(c: Context, ports: Ports) -> list[Item]:
     add_keys(c, mask, ports.mask, queries, keys)
     add_bias(c, mask, ports.attention_bias)
     if c.flag("unidirectional"):
+        c.makeable(queries * keys, DType.BOOL)
         _causal(mask, queries, keys, before)
     depth = q.type.dims[-1] // (1 if q.type.rank == 4 else heads)
     how = Scoring(float(c.float("scale", 0.0) or max(depth, 1) ** -0.5))
