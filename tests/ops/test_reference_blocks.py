@@ -15,8 +15,10 @@ from vknn.ops.common import blocks
 from vknn.ops.convolution.conv import Conv, ConvInteger
 from vknn.ops.convolution.conv_transpose import ConvTranspose
 from vknn.ops.convolution.deform_conv import DeformConv
+from vknn.ops.detection.image_proposals import ImageProposals
 from vknn.ops.elementwise.activation import Gelu
 from vknn.ops.elementwise.binary import Pow
+from vknn.ops.indexing.nonzero import Unique, UniqueSlices
 from vknn.ops.matmul import MatMul, MatMulInteger, QuantizedMatMul
 from vknn.ops.normalization import (
     LRN,
@@ -76,6 +78,7 @@ def _large() -> list[Any]:
     """Ops with inputs that are many blocks."""
     window = {"strides": (1, 1), "pads": (1, 1, 1, 1), "dilations": (1, 1)}
     wide = {"strides": (1, 1), "pads": (0, 576, 0, 576), "dilations": (1, 1)}
+    point = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1)}
     x, i8, row = (1, 16, 191, 193), DType.INT8, (1, 1, 1, 400003)
     one = ("int32", (1,))
     vectors = (None, one, one)
@@ -94,6 +97,14 @@ def _large() -> list[Any]:
             [("int8", x), ("int8", (16, 1, 3, 3)), *vectors],
         ),
         (QuantizedConvTranspose(**window), [("int8", x), ("int8", (16, 5, 3, 3)), *vectors]),
+        (
+            QuantizedConv(**point),
+            [("int8", (1, 2003, 2, 2)), ("int8", (503, 2003, 1, 1)), *vectors],
+        ),
+        (
+            QuantizedConvTranspose(**point),
+            [("int8", (1, 2003, 2, 2)), ("int8", (2003, 503, 1, 1)), *vectors],
+        ),
         (QuantizedGemm(), [("int8", (701, 997)), ("int8", (997, 503)), *vectors]),
         (MatMul(), [("float32", (1, 2003)), ("float32", (2003, 503)), ("float32", (503,))]),
         (MatMul(transpose_a=True), [("float32", (7, 503, 211)), ("float32", (7, 503, 199)), None]),
@@ -146,6 +157,12 @@ def _large() -> list[Any]:
         (
             DeformableRoiPool((2, 3), samples=(30011, 30013)),
             [("float32", (1, 1, 5, 7)), ("float32", (3, 4))],
+        ),
+        (Unique(), [("float32", (200003,))]),
+        (UniqueSlices(), [("float32", (211, 499))]),
+        (
+            ImageProposals(((0.0, 0.0, 9.0, 7.0),) * 3, 16.0, 50, 50, 0.7, 0.0),
+            [("float32", (1, 6, 151, 157)), ("float32", (1, 12, 151, 157)), ("float32", (3,))],
         ),
         (RandomNormal((701, 997)), [("int32", (1,))]),
         (RandomUniform((701, 997)), [("int32", (1,))]),

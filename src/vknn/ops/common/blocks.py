@@ -52,6 +52,20 @@ def places(out: Sequence[int], bytes_each: int) -> Iterator[tuple[slice, ...]]:
         yield from ((slice(place, place + 1), *rest) for rest in places(out[1:], bytes_each))
 
 
+def products(matrix: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The products [group, maps, n] of a matrix [group, maps, depth] and float64 [group, depth, n].
+
+    A matrix of integers becomes one of floats some rows at a time, which changes no exact sum.
+    """
+    if matrix.dtype == columns.dtype:
+        return np.asarray(matrix @ columns)
+    group, maps, depth = matrix.shape
+    found = np.empty((group, maps, columns.shape[2]))
+    for rows in blocks(maps, 8 * group * depth):
+        found[:, rows] = matrix[:, rows].astype(columns.dtype) @ columns
+    return found
+
+
 def in_blocks(
     whole: Callable[[Any, int], Iterable[int]] | None = None, split: int | None = None
 ) -> Callable[[Reference], Reference]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from vknn import run_limits
 from vknn.graph import DType, TensorType, attributes
-from vknn.ops.common.blocks import blocks, places
+from vknn.ops.common.blocks import blocks, places, products
 from vknn.ops.common.checks import arguments, require_dtype
 from vknn.ops.common.windows import padded, volume, window_output, windows
 from vknn.ops.convolution.base import ConvolutionBase, FloatConvolution
@@ -34,7 +34,7 @@ class Convolution(ConvolutionBase):
         x, strides, dilations = padded(x, kernel, self.strides, self.pads, self.dilations, zero)
         view = windows(x, kernel, strides, dilations)
         parts = _depthwise if w.shape[1] == 1 and self.group > 1 else _grouped
-        return parts(view, w.astype(np.float64), self.group, zero)
+        return parts(view, w, self.group, zero)
 
 
 @attributes
@@ -86,18 +86,25 @@ def _grouped(
     n, c, *out = view.shape[: 2 + axes]
     maps, depth = w.shape[0], volume(w.shape[1:])
     matrix = w.reshape(group, maps // group, depth)
+    if w.dtype.kind == "f":
+        matrix = matrix.astype(np.float64)
     # [n, group, channel, out..., kernel...] -> [n, group, channel, kernel..., out...]
     split = view.reshape(n, group, c // group, *view.shape[2:]) if group > 1 else view[:, None]
     spatial, taps = range(3, 3 + axes), range(3 + axes, 3 + 2 * axes)
     split = split.transpose(0, 1, 2, *taps, *spatial)
     for image in range(n):
-        for part in places(out, 8 * max(group * depth, maps)):
+        for part in places(out, max(8 * group * depth, _sum_bytes(view) * maps)):
             columns = split[(image, ..., *part)].astype(np.float64, order="C")
             if zero:
                 columns -= zero
-            product = matrix @ columns.reshape(group, depth, volume(_lengths(part)))
+            product = products(matrix, columns.reshape(group, depth, volume(_lengths(part))))
             at = (slice(image, image + 1), slice(0, maps), *part)
             yield at, product.reshape(1, maps, *_lengths(part))
+
+
+def _sum_bytes(x: np.ndarray) -> int:
+    """Bytes that a sum takes: float64, of integers with what it is requantized through."""
+    return 8 if x.dtype.kind == "f" else 64
 
 
 def _depthwise(
@@ -109,13 +116,14 @@ def _depthwise(
     kernel, each = w.shape[2:], w.shape[0] // group
     factors = w.reshape(group, each, *kernel)
     for image in range(n):
-        for groups in blocks(group, 8 * each * volume(out)):
-            for part in places(out, 8 * each):
+        for groups in blocks(group, _sum_bytes(view) * each * volume(out)):
+            for part in places(out, _sum_bytes(view) * each):
                 x = view[(image, groups, *part)]
                 y = np.zeros((*x.shape[:1], each, *_lengths(part)))
                 for tap in np.ndindex(*kernel):
                     run_limits.check()
-                    factor = factors[(groups, ..., *tap)].reshape(len(x), each, *[1] * axes)
+                    factor = factors[(groups, ..., *tap)].astype(np.float64)
+                    factor = factor.reshape(len(x), each, *[1] * axes)
                     y += (x[(..., *tap)].astype(np.float64) - zero)[:, None] * factor
                 maps = slice(groups.start * each, groups.stop * each)
                 at = (slice(image, image + 1), maps, *part)

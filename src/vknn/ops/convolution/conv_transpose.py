@@ -11,7 +11,7 @@ import numpy as np
 from vknn import run_limits
 from vknn.errors import ShapeError
 from vknn.graph import TensorType, attributes
-from vknn.ops.common.blocks import blocks, places
+from vknn.ops.common.blocks import blocks, places, products
 from vknn.ops.common.checks import require
 from vknn.ops.common.windows import on_target
 from vknn.ops.convolution.base import ConvolutionBase, FloatConvolution
@@ -43,7 +43,8 @@ class Transposition(ConvolutionBase):
         n, c, *spatial = x.shape
         each, kernel = w.shape[1], w.shape[2:]
         kept = [self._size(a, s, k) for a, (s, k) in enumerate(zip(spatial, kernel, strict=True))]
-        matrices = w.reshape(self.group, c // self.group, *w.shape[1:]).astype(np.float64)
+        matrices = w.reshape(self.group, c // self.group, *w.shape[1:])
+        matrices = matrices.astype(np.float64) if w.dtype.kind == "f" else matrices
         columns = x.reshape(n, self.group, c // self.group, *spatial)
         size = math.prod(kept)
         for image in range(n):
@@ -91,7 +92,7 @@ class Transposition(ConvolutionBase):
                     for a, pair in enumerate(zip(tap, part, strict=True))
                 ]
                 source, target = zip(*at, strict=True)
-                product = w[(..., *tap)].swapaxes(1, 2) @ columns
+                product = products(w[(..., *tap)].swapaxes(1, 2), columns)
                 product = product.reshape(groups, -1, *moved.shape[2:])
                 y[(..., *target)] += product[(..., *source)]
         return np.asarray(y.reshape(1, -1, *kept))

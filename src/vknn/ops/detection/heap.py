@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from vknn import run_limits
@@ -22,7 +20,7 @@ def heap_order(scores: np.ndarray, count: int) -> np.ndarray:
     ordered = scores[best[: count + 1]]
     if (ordered[1:] != ordered[:-1]).all():  # the order is clear
         return best[:count]
-    values: list[float] = scores.tolist()
+    values = scores.data  # its elements become floats one by one, a list all at once
     heap = list(range(count))
     for parent in range(count // 2 - 1, -1, -1):
         _sink(heap, values, parent, count, heap[parent])
@@ -37,7 +35,7 @@ def heap_order(scores: np.ndarray, count: int) -> np.ndarray:
     return np.asarray(heap, np.intp)
 
 
-def _sink(heap: list[int], values: Sequence[float], top: int, size: int, element: int) -> None:
+def _sink(heap: list[int], values: memoryview, top: int, size: int, element: int) -> None:
     """Sift-down of ``element`` in a heap of ``size`` whose place ``top`` is free.
 
     The hole goes down to a leaf, always to the smaller child (of equal ones the right), and the

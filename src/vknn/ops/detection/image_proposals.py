@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.graph import DType, Op, TensorType, attributes
+from vknn.ops.common.blocks import blocks
 from vknn.ops.common.checks import arguments, fits, require, require_dtype
 from vknn.ops.detection.heap import heap_order
 from vknn.ops.detection.yolo import suppress
@@ -124,25 +125,37 @@ class ImageProposals(Op):
         return np.float32(self.extra)
 
     def _decoded(self, deltas: np.ndarray, size: np.ndarray) -> np.ndarray:
-        """[h * w * A, 4] in float32."""
+        """[h * w * A, 4] in float32, some rows of the map at a time."""
         height, width = deltas.shape[1:]
         parts = deltas.reshape(-1, 4, height, width).transpose(2, 3, 0, 1)
-        across, down = np.meshgrid(np.arange(width), np.arange(height))
+        boxes = np.empty(parts.shape, np.float32)
+        for rows in blocks(height, 4 * parts[0].nbytes):
+            boxes[rows] = self._moved(parts[rows], rows.start, size)
+        return boxes.reshape(-1, 4)
+
+    def _moved(self, parts: np.ndarray, first: int, size: np.ndarray) -> np.ndarray:
+        """Anchors moved by [rows, w, A, 4] deltas of the map's rows from ``first`` on."""
+        height, width = parts.shape[:2]
+        across, down = np.meshgrid(np.arange(width), np.arange(first, first + height))
         cells = np.stack([down, across] if self.swapped else [across, down], axis=-1)
         places = cells[:, :, None].astype(np.float32) * np.float32(self.stride)
         anchors, limits = np.asarray(self.anchors, np.float32), np.tile(size, 2)
         corners = np.concatenate([places, places], axis=-1) + anchors
         zero, half = np.float32(0), np.float32(0.5)
         if self.clip_anchors:
-            corners = np.clip(corners, zero, limits)
+            np.clip(corners, zero, limits, out=corners)
         sides = corners[..., 2:] - corners[..., :2] + self._extra
         centres = corners[..., :2] + half * sides
-        centres = parts[..., :2] / np.float32(self.coordinate_scale) * sides + centres
-        reach = half * (np.exp(parts[..., 2:] / np.float32(self.size_scale)) * sides)
-        boxes = np.concatenate([centres - reach, centres + reach], axis=-1)
+        centres += parts[..., :2] / np.float32(self.coordinate_scale) * sides
+        sides *= np.exp(parts[..., 2:] / np.float32(self.size_scale))
+        sides *= half
+        boxes = corners
+        np.subtract(centres, sides, out=boxes[..., :2])
+        np.add(centres, sides, out=boxes[..., 2:])
         if self.clip_before:
-            boxes = np.maximum(zero, np.minimum(boxes, limits - self._extra))
-        return boxes.reshape(-1, 4).astype(np.float32)
+            np.minimum(boxes, limits - self._extra, out=boxes)
+            np.maximum(zero, boxes, out=boxes)
+        return boxes
 
     def _shown(self, boxes: np.ndarray, size: np.ndarray) -> np.ndarray:
         limits = np.tile(size, 2)
