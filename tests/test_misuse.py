@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -146,6 +147,24 @@ def test_a_session_is_not_copied(path: Path) -> None:
                 with pytest.raises(vknn.VknnError, match="a Device cannot be copied"):
                     made(session.device)
         session.run({"data": ARRAY})
+
+
+def test_devices_are_not_pickled(path: Path) -> None:
+    with vknn.Session(path) as session:
+        if session.device is not None:
+            with pytest.raises(vknn.VknnError, match="a Device cannot be pickled"):
+                pickle.dumps(session.device)
+
+
+def test_errors_come_from_other_processes_as_they_are(tmp_path: Path) -> None:
+    unknown = tmp_path / "unknown.param"
+    unknown.write_text("7767517\n2 2\nInput a 0 1 a\nMystery b 1 1 a b\n")
+    for model, kind in ((unknown, vknn.UnsupportedLayerError), ("no", vknn.ModelFormatError)):
+        with pytest.raises(kind) as caught:
+            vknn.Session(model, device="numpy")
+        again = pickle.loads(pickle.dumps(caught.value))
+        assert type(again) is kind and str(again) == str(caught.value)
+        assert vars(again) == vars(caught.value)
 
 
 AT_EXIT = """

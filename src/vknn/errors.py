@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import TracebackType
+from typing import Any
 
 
 class VknnError(Exception):
@@ -60,6 +61,19 @@ class UnsupportedLayerError(VknnError):
         super().__init__(
             f"{where}{len(self.layers)} unsupported layer(s): {'; '.join(self.layers)}"
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickling, as between processes: an exception's own would make a new one of its text."""
+        return _raised_elsewhere, (type(self), self.args, self.__dict__)
+
+
+def _raised_elsewhere(
+    kind: type[UnsupportedLayerError], args: tuple[Any, ...], attributes: dict[str, Any]
+) -> UnsupportedLayerError:
+    """An error as another process raised it."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
 
 
 class ShapeError(VknnError, ValueError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from typing import Protocol, TypeVar
+from typing import NoReturn, Protocol, TypeVar
 
 from vknn.errors import VknnError
 
@@ -32,6 +32,9 @@ class Closing:
 
     def __deepcopy__(self: _Self, memo: object) -> _Self:
         return self.__copy__()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise VknnError(f"a {type(self).__name__} cannot be pickled: its objects are the device's")
 
     def __enter__(self: _Self) -> _Self:
         return self
