@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
@@ -46,6 +47,14 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
+
+
+def is_endless(path: str | os.PathLike[str]) -> bool:
+    """Whether reading a file may wait for another process, or find no end: a pipe or a device."""
+    with contextlib.suppress(OSError, ValueError):
+        mode = os.stat(path).st_mode
+        return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+    return False
 
 
 def _is_special(path: str) -> bool:

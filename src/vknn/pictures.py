@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from vknn.errors import InputError, VknnError, naming
+from vknn.named_files import is_endless
 
 RESIZES = ("stretch", "crop", "pad")
 ORDERS = ("rgb", "bgr", "gray")
@@ -94,9 +95,16 @@ def open_picture(path: Path) -> Any:
     return first
 
 
+def refuse_endless(path: Path) -> None:
+    """Check: UnreadableFileError for pipes and devices, which Pillow and NumPy cannot seek in."""
+    if is_endless(path):
+        raise UnreadableFileError(f"{path}: this is a pipe or a device: save it to a file first")
+
+
 def open_pictures(path: Path) -> Iterator[Any]:
     """The pictures of a file, as :func:`open_picture`: of an animated one its frames in order."""
     with naming(str(path)):
+        refuse_endless(path)
         try:
             from PIL import Image, ImageOps, UnidentifiedImageError
         except ImportError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -148,3 +149,12 @@ def test_videos_are_told(tmp_path: Path) -> None:
     path.write_bytes(b"\0\0\0\x18ftypmp42")
     with pytest.raises(InputError, match=r"cat\.mp4 is a video"):
         read(path)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+@pytest.mark.parametrize("name", ["pipe.png", "pipe.npy", "pipe.npz"])
+def test_a_pipe_is_not_waited_for(name: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(VknnError, match=rf"{name}: this is a pipe or a device: save it to a file"):
+        read(tmp_path / name)

@@ -21,6 +21,7 @@ from vknn.pictures import (
     is_picture,
     open_picture,
     picture_array,
+    refuse_endless,
 )
 
 _ARRAYS = (".npy", ".npz")
@@ -86,6 +87,7 @@ def read_npz(path: Path) -> Mapping[str, np.ndarray]:
 
 
 def _load(path: Path) -> Any:
+    refuse_endless(path)
     try:
         return np.load(path, allow_pickle=False)
     except FileNotFoundError:

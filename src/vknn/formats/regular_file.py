@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import stat
 from pathlib import Path
 
 from vknn.errors import ModelFormatError
+from vknn.named_files import is_endless
 
 
 def refuse_special(path: Path) -> None:
     """Check: ModelFormatError for pipes, sockets and devices; what is not there passes."""
-    mode = stat.S_IFREG
-    with contextlib.suppress(OSError, ValueError):
-        mode = path.stat().st_mode
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+    if is_endless(path):
         raise ModelFormatError(
             "this is a pipe or a device; vknn maps and seeks in its files: save it to one first",
             file=str(path),
