@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 
 FAILED, USER_ERROR, INTERNAL_ERROR, STOPPED = 1, 2, 3, 130
@@ -12,8 +13,16 @@ def complain(error: BaseException) -> None:
     print(f"vknn: error: {error_text(error)}", file=sys.stderr, flush=True)
 
 
+#: Numbers of errors of those who write to a full disk.
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
 def error_text(error: BaseException) -> str:
     """An error in one line."""
-    if isinstance(error, OSError) and error.strerror and error.filename is not None:
-        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        name = error.filename
+        if name is None and error.errno in _FULL:
+            name = "standard output"  # files that users name are named in their errors
+        if name is not None:
+            return f"{name}: {error.strerror}"
     return " ".join(str(error).split()) or type(error).__name__
