@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -9,6 +10,7 @@ import pytest
 from tests.needs import need_device
 
 from vknn.runtime import Device, check_validation, open_device, quirks
+from vknn.runtime.vulkan.lifetime import sweep
 
 
 @pytest.fixture(scope="session")
@@ -17,6 +19,13 @@ def device() -> Iterator[Device]:
     need_device()
     with open_device() as opened:
         yield opened
+
+
+@pytest.fixture
+def nothing_forgotten() -> None:
+    """What tests before dropped unclosed is closed: counts of what is alive begin behind that."""
+    gc.collect()
+    sweep()
 
 
 @pytest.fixture

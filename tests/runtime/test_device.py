@@ -26,6 +26,8 @@ from vknn.runtime import Device, Executable, devices, live_objects, open_device
 from vknn.runtime.vulkan import core, messages
 from vknn.runtime.vulkan.vk_result import check, result_error
 
+pytestmark = pytest.mark.usefixtures("nothing_forgotten")
+
 WEIGHT = np.arange(16, dtype=np.float32).reshape(1, 4, 4)
 FEEDS = {"x": np.ones((1, 4, 4), np.float32)}
 

@@ -21,6 +21,8 @@ from vknn.plan import Barrier, Copy, Fill, Guard, Role, View
 from vknn.runtime import Device, Executable, WeightPool, live_objects, open_device
 from vknn.runtime.vulkan.memory import Allocation
 
+pytestmark = pytest.mark.usefixtures("nothing_forgotten")
+
 #: Fixtures: memory that the host works in, staging, inputs written behind a BAR.
 KINDS = ("device", "staged_device", "bar_device")
 

@@ -19,6 +19,8 @@ from vknn.runtime import Device, Executable, WeightPool, live_objects, open_devi
 from vknn.runtime.memory_blocks import LEAST_BYTES, MOST_BYTES, block_bytes
 from vknn.runtime.vulkan.commands import CommandPool
 
+pytestmark = pytest.mark.usefixtures("nothing_forgotten")
+
 
 @pytest.mark.device
 def test_weights_are_shared_and_freed(device: Device) -> None:

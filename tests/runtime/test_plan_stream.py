@@ -18,6 +18,8 @@ from vknn.plan import Barrier, Copy, Fill
 from vknn.runtime import Device, Executable, live_objects
 from vknn.runtime.plan_stream import PlanStream
 
+pytestmark = pytest.mark.usefixtures("nothing_forgotten")
+
 #: Fixtures: memory that the host works in, staging, inputs written behind a BAR; with a second
 #: queue, staging for both and for outputs alone.
 KINDS = ("device", "staged_device", "bar_device", "copying_device", "copying_bar_device")

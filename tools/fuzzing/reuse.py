@@ -63,10 +63,12 @@ class _First:
         self._graphs: dict[object, Graph] = {}
         self._rewritten: list[Graph] = []
 
-    def load_and_open(self, load: Callable[..., Any], path: Any, weights: Any, device: Any) -> Any:
+    def load_and_open(
+        self, load: Callable[..., Any], path: Any, weights: Any, device: Any, memory_limit: Any
+    ) -> Any:
         if self._model is not None:
             return self._model, device
-        self._model, opened = load(path, weights, device)
+        self._model, opened = load(path, weights, device, memory_limit)
         return self._model, opened
 
     def compile_model(
