@@ -197,6 +197,7 @@ def test_a_matrix_larger_than_a_shader_can_see_is_multiplied_in_parts(transposed
     device.close()
 
 
+@pytest.mark.usefixtures("nothing_forgotten")
 def test_a_segment_that_fails_leaves_nothing_behind(monkeypatch):
     """The second of two device segments cannot be made ready."""
     g = GraphBuilder()

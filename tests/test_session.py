@@ -216,6 +216,7 @@ def test_threads_may_share_a_session(net):
 
 
 @pytest.mark.long
+@pytest.mark.usefixtures("nothing_forgotten")
 def test_two_hundred_sessions_leave_nothing_behind(net):
     x = {"data": picture(3, 8, 8)}
 
@@ -234,6 +235,7 @@ def test_two_hundred_sessions_leave_nothing_behind(net):
     assert resident_kib() - memory < 8 * 1024
 
 
+@pytest.mark.usefixtures("nothing_forgotten")
 @pytest.mark.parametrize("device", ["auto", "no such device", "numpy"])
 def test_of_two_errors_the_models_is_shown(tmp_path, device):
     """Model and device are opened at the same time; nothing stays open."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Iterator
 
@@ -10,7 +9,6 @@ import pytest
 from tests.needs import need_device
 
 from vknn.runtime import Device, check_validation, open_device, quirks
-from vknn.runtime.vulkan.lifetime import sweep
 
 
 @pytest.fixture(scope="session")
@@ -19,13 +17,6 @@ def device() -> Iterator[Device]:
     need_device()
     with open_device() as opened:
         yield opened
-
-
-@pytest.fixture
-def nothing_forgotten() -> None:
-    """What tests before dropped unclosed is closed: counts of what is alive begin behind that."""
-    gc.collect()
-    sweep()
 
 
 @pytest.fixture

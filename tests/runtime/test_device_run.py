@@ -270,6 +270,7 @@ def test_closing_and_reading_from_several_threads(device: Device) -> None:
 
 
 @pytest.mark.device
+@pytest.mark.usefixtures("nothing_forgotten")
 def test_a_device_closes_its_tensors() -> None:
     before = live_objects()
     with open_device() as device:
