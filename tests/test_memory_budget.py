@@ -181,9 +181,9 @@ def test_by_default_it_is_a_share_of_what_is_free(
     free = free_host_memory()
     assert free is not None and free > 1 << 20
     path, x = write_small_model(tmp_path), {"data": array(*SHAPE)}
-    monkeypatch.setattr(memory_budget, "free_host_memory", lambda: 4000)
+    monkeypatch.setattr(host_memory, "free_host_memory", lambda: 4000)
     with vknn.Session(path, device="numpy") as session:
         with pytest.raises(vknn.OutOfMemoryError, match="limit of 3000"):
             session.run(x)
-        monkeypatch.setattr(memory_budget, "free_host_memory", lambda: None)
+        monkeypatch.setattr(host_memory, "free_host_memory", lambda: None)
         session.run(x)

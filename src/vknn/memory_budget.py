@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from vknn.errors import OutOfMemoryError
 from vknn.graph import Graph, Node, TensorType, Value
-from vknn.host_memory import SHARE, free_host_memory
+from vknn.host_memory import SHARE, allowed_host_memory, free_host_memory
 from vknn.ops.movement.shape import Reshape
 from vknn.plan import Plan
 from vknn.run_limits import MORE_MEMORY as _REMEDY
@@ -88,14 +88,11 @@ class MemoryBudget:
             )
 
     def _most(self) -> int | None:
-        if self.limit is not None:
-            return self.limit
-        free = free_host_memory()
-        if self.device is not None:
-            own = max(0, self.device.snapshot.memory_bytes - self.device.shared.core.allocated)
-            shares = self.device.limits.kind in ("cpu", "integrated") and free is not None
-            free = min(own, free or own) if shares else own
-        return None if free is None else int(SHARE * free)
+        if self.limit is not None or self.device is None:
+            return allowed_host_memory(self.limit)
+        own = max(0, self.device.snapshot.memory_bytes - self.device.shared.core.allocated)
+        shares = self.device.limits.kind in ("cpu", "integrated")
+        return int(SHARE * min(own, (free_host_memory() if shares else None) or own))
 
 
 def peak(graph: Graph, temporary: int = 0) -> tuple[int, Node | None]:

@@ -133,6 +133,25 @@ def make_room(nbytes: int, what: str) -> None:
         )
 
 
+class Growth:
+    """Bytes that become more step by step: room is asked for whenever they have doubled.
+
+    ``first``: bytes up to which none is asked for.
+    """
+
+    __slots__ = ("_checked", "_nbytes")
+
+    def __init__(self, first: int = _FEW_BYTES) -> None:
+        self._nbytes, self._checked = 0, first
+
+    def add(self, nbytes: int, what: Callable[[], str]) -> None:
+        """So many more; raises OutOfMemoryError, as :func:`make_room`, of what ``what`` says."""
+        self._nbytes += nbytes
+        if self._nbytes > self._checked:
+            make_room(self._nbytes, what())
+            self._checked *= 2
+
+
 def waited(compute: Callable[[], _Result]) -> _Result:
     """The result of what takes long, in a thread of its own while this one looks at the limit.
 

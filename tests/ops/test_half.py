@@ -126,15 +126,7 @@ CONVOLUTIONS = {
 }
 
 
-#: Kernels are the same for both kinds of 16 bits but for loads and stores, which one case shows.
-CASES = [
-    pytest.param(kind, name, marks=[pytest.mark.slow] if kind == "bf16" and name != "3x3" else [])
-    for kind in ("fp16", "bf16")
-    for name in CONVOLUTIONS
-]
-
-
-@pytest.mark.parametrize("precision, name", CASES, indirect=["precision"])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolution(check: Check, winograd: float, name: str) -> None:
     op, x, w = CONVOLUTIONS[name]
     arrays = floats(*x), floats(*w), floats(w[0])

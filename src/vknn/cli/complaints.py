@@ -6,15 +6,13 @@ import errno
 import sys
 
 FAILED, USER_ERROR, INTERNAL_ERROR, STOPPED = 1, 2, 3, 130
+#: Numbers of errors of those who write to a full disk.
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def complain(error: BaseException) -> None:
     """An error as a line to stderr, where the command goes on."""
     print(f"vknn: error: {error_text(error)}", file=sys.stderr, flush=True)
-
-
-#: Numbers of errors of those who write to a full disk.
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def error_text(error: BaseException) -> str:

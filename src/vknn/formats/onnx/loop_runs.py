@@ -42,7 +42,7 @@ from vknn.formats.onnx.loops import (
 from vknn.formats.onnx.records import NodeRecord
 from vknn.formats.onnx.steps import Item, Key, NameScope, NodeStep, Step
 from vknn.graph import Arrays, Call, DType, Graph, GraphBuilder, Value
-from vknn.run_limits import make_room
+from vknn.run_limits import Growth
 
 #: Rounds of a loop that nothing but its condition ends, and of any loop.
 MAX_ROUNDS = 100_000
@@ -72,11 +72,10 @@ class LoopRun:
     #: Counts of random draws, by what they are called in the graph; the rounds go on with them.
     counters: Sequence[Key] = ()
     _stacks: list[list[np.ndarray]] = field(init=False)
-    _nbytes: int = field(default=0, init=False)
-    _checked: int = field(init=False)
+    _kept: Growth = field(init=False)
 
     def __post_init__(self) -> None:
-        self._checked = CHECKED_FROM
+        self._kept = Growth(CHECKED_FROM)
         loop = self.loop = self.step.loop
         self.place = f"layer {loop.origin.name!r}"
         self.number = self.step.number
@@ -231,11 +230,10 @@ class LoopRun:
 
     def _count(self, array: np.ndarray) -> None:
         """Check that what is kept of all rounds has room; raises OutOfMemoryError."""
-        self._nbytes += array.nbytes
-        if self._nbytes > self._checked:
-            rounds = f"the results of {self.number + 1} rounds are kept"
-            make_room(self._nbytes, f"{self.place}: {rounds}")
-            self._checked *= 2
+        self._kept.add(
+            array.nbytes,
+            lambda: f"{self.place}: the results of {self.number + 1} rounds are kept",
+        )
 
     # --- graphs -----------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from vknn.formats.layer_context import MAX_ELEMENTS
 from vknn.formats.onnx.element_types import ELEMENT_TYPES, ElementType
 from vknn.formats.onnx.external import ExternalData
 from vknn.formats.onnx.records import TensorProtoRecord
@@ -18,8 +19,6 @@ from vknn.run_limits import make_room
 
 MAX_RANK = 64
 _MAX_ELEMENTS = 1 << 40
-#: A sparse one becomes dense.
-_MOST_OF_A_SPARSE = 1 << 31
 _DEFAULT, _EXTERNAL = 0, 1
 _FIELDS = (
     "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data",
@@ -67,7 +66,7 @@ def read_sparse(message: Any, external: ExternalData) -> TensorProtoRecord:
     values = read_tensor(message.values, external, what)
     indices = read_tensor(message.indices, external, f"{what}: indices")
     dims = checked_dims(message.dims, what)
-    if math.prod(dims) >= _MOST_OF_A_SPARSE:
+    if math.prod(dims) >= MAX_ELEMENTS:  # a sparse one becomes dense
         raise BadTensor(f"{what} has the impossible shape {list(dims)}")
     count, rank = math.prod(values.dims), len(dims)
     if len(values.dims) != 1 or indices.dtype is not DType.INT64:

@@ -11,8 +11,8 @@ from vknn.graph import DType, Op, TensorType, attributes
 from vknn.ops.common.checks import arguments, require
 
 _SPACE = b" \t\n\v\f\r"
-#: Bytes of results from which on memory is asked for whenever they have doubled, and of an object.
-_CHECKED_FROM, _OBJECT = 1 << 20, 64
+#: Bytes of an object beside its text.
+_OBJECT = 64
 
 
 @attributes
@@ -39,16 +39,16 @@ class SkipGram(Op):
         (x,) = arguments(self, inputs, 1)
         words = split_words(bytes(x.reshape(-1)[0]))
         groups: list[bytes] = []
-        nbytes, checked = 0, _CHECKED_FROM
+        kept = run_limits.Growth()
         if len(words) >= self.ngram_size:
             for first in range(len(words)):
                 for group in self._groups(words, [first]):
                     run_limits.check()
                     groups.append(b" ".join(words[i] for i in group))
-                    nbytes += len(groups[-1]) + _OBJECT
-                    if nbytes > checked:
-                        run_limits.make_room(nbytes, f"SkipGram: more than {len(groups)} groups")
-                        checked *= 2
+                    kept.add(
+                        len(groups[-1]) + _OBJECT,
+                        lambda: f"SkipGram: {len(groups)} groups",
+                    )
         result = np.empty(len(groups), object)
         result[:] = groups
         return (result,)

@@ -150,7 +150,11 @@ def has_finite_weights(problem: Problem) -> bool:
     weights = problem.constants[1]
     if not problem.input(1).dtype.is_float:
         return True
-    return weights is not None and bool(np.abs(weights).max(initial=0) <= _MOST_HALF)
+    if weights is None:
+        return False
+    # Twice through the weights, and nothing of their size beside them; a NaN is within no bounds.
+    least, most = weights.min(initial=0), weights.max(initial=0)
+    return bool(least >= -_MOST_HALF and most <= _MOST_HALF)
 
 
 def packing_cost(problem: Problem) -> float:

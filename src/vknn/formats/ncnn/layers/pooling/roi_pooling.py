@@ -68,8 +68,8 @@ def roi_pooling(c: Context[RoiPoolingParams]) -> Value:
 
     ncnn differs: bins are the region's size times an approximate reciprocal (in the PyPI build),
     one unit too small for many numbers of bins, so that a bin which should begin at a whole pixel
-    begins one before it; which numbers (3, 6, 12, 13, 21 among them)
-    hangs on the processor. PSROIPooling divides.
+    begins one before it; which numbers (3, 6, 12, 13, 21 among them) hangs on the processor.
+    PSROIPooling divides.
     """
     p = c.params
     op = MaxRoiPool(output_size=p.size, spatial_scale=p.spatial_scale, shares=_shares(p))
