@@ -13,7 +13,7 @@ from tests.test_program import PositiveRows, array
 from tests.tflite_writer import Net
 
 import vknn
-from vknn import environment, host_memory, memory_budget
+from vknn import environment, host_memory
 from vknn.compile import Target, compile_graph
 from vknn.graph import DType, GraphBuilder, TensorType
 from vknn.host_memory import free_host_memory
