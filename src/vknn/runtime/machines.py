@@ -98,6 +98,12 @@ def _nvidia(multiprocessors: int, lanes: int, clock: float, bandwidth: float) ->
     )
 
 
+def _hopper(bandwidth: float) -> GpuMachine:
+    """132 multiprocessors that do 67 TFLOP/s in float32, 134 in float16 and 990 in products of its
+    matrices (NVIDIA, data sheets of the H100 SXM and the H200)."""
+    return GpuMachine(528, 32, 1.98, bandwidth, shared_by=4, counted_by=4, matrix=16)
+
+
 def _adreno(cores: int, lanes: int, clock: float, bandwidth: float, dot: int = 1) -> GpuMachine:
     """Shader cores of two halves that issue by themselves, with one shared memory."""
     return GpuMachine(2 * cores, lanes, clock, bandwidth, shared_by=2, dot=dot)
@@ -138,6 +144,8 @@ _MACHINES: tuple[tuple[str, GpuMachine], ...] = (
     (r"RTX 3060 Ti|GA104", _nvidia(38, 32, 1.665, 448)),  # RTX 3060 Ti: 1.41 to 1.665
     (r"RTX 30[89]0|GA102", _nvidia(82, 32, 1.695, 936)),  # RTX 3090: 1.395 to 1.695
     (r"RTX 4090|AD102", _nvidia(128, 32, 2.52, 1008)),  # RTX 4090: 2.235 to 2.52
+    (r"\bH100\b", _hopper(3350)),  # SXM: HBM3 of 3.35 TB/s
+    (r"\bH200\b", _hopper(4800)),  # HBM3e of 4.8 TB/s
     # A null device of NVK's does not say its chip: the RTX 3090's numbers for all of them.
     (r"^NVK\s*$", _nvidia(82, 32, 1.695, 936)),
     # Adreno: ALUs by the lists of notebookcheck.net, whose GFLOP/s they give (630: 727, 660: 1,720,
