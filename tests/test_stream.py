@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.helpers import skip_without_half
 
 import vknn
 from vknn import engine
@@ -56,6 +57,8 @@ def check(session: vknn.Session, given: list[dict[str, np.ndarray]]) -> None:
 def test_results_are_those_of_runs(
     net: Path, disabled: str, precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if precision == "fp16":
+        skip_without_half()
     monkeypatch.setenv("VKNN_DISABLE", disabled)
     with vknn.Session(net, precision=precision) as session:
         for count in (0, 1, 2, 7):

@@ -4,6 +4,7 @@ A fork waits until no other thread is reading a model, opening a device or compi
 vknn's locks nor those of Python's imports and of the Vulkan loader are held. It waits for what the
 devices were given to do as well: a driver's own threads hold its locks while they work (llvmpipe's
 compile a shader when it first runs). Runs leave locks of vknn behind that the child makes anew.
+SwiftShader cannot be used in a child where the parent had it open (runtime/quirks.py): an error.
 """
 
 from __future__ import annotations

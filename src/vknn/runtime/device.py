@@ -18,6 +18,7 @@ from vknn.plan import DeviceLimits
 from vknn.runtime.device_selection import choose, refuse_host
 from vknn.runtime.pipelines import Pipelines
 from vknn.runtime.precompile import Precompiler
+from vknn.runtime.quirks import keeps_threads
 from vknn.runtime.snapshot import Snapshot
 from vknn.runtime.tensor_pool import TensorPool
 from vknn.runtime.vulkan import discovery, instance, messages, structs
@@ -72,6 +73,8 @@ _Key = tuple[int, bytes, frozenset[str], Path, float]
 _lock = forks.hold(threading.RLock())
 _open: dict[_Key, Shared] = {}
 _devices: weakref.WeakSet[Device] = weakref.WeakSet()
+#: Drivers whose threads stayed in the process that this one was forked from.
+_without_threads: set[int] = set()
 
 
 class Device(Closing):
@@ -208,7 +211,8 @@ def open_device(selector: str = "auto") -> Device:
 
     Raises:
         vknn.DeviceError: No such device is there or usable; the text names those there are, and the
-            remedy. Also for "numpy" and "cpu": the NumPy reference has no device to open.
+            remedy. Also for "numpy" and "cpu": the NumPy reference has no device to open; and in a
+            process that was forked while a device of SwiftShader was open.
         vknn.NullDeviceError: Only devices that compute nothing fit, and ``VKNN_NULL_DEVICE`` is not
             set. Where it is, one opens with a RuntimeWarning.
     """
@@ -220,6 +224,11 @@ def open_device(selector: str = "auto") -> Device:
         instance.acquire()  # keeps the instance across the listing and the opening
         try:
             snapshot = choose(devices(), wanted, env.null_device)
+            if snapshot.driver in _without_threads:
+                raise DeviceError(
+                    f"{snapshot.name} was open when this process was forked, and its driver's "
+                    "threads stayed behind; close it before, or start processes by spawn"
+                )
             key = (snapshot.index, snapshot.uuid, env.disabled, env.cache_path(), env.timeout)
             shared = _open.get(key)
             if shared is None or shared.core.lost is not None:
@@ -276,6 +285,8 @@ def _after_fork() -> None:
         core = device._shared.core
         core.lost, core.abandoned = "the process was forked", True
         device._shared.precompiler.abandon()
+    held = (shared.core.snapshot for shared in _open.values())
+    _without_threads.update(s.driver for s in held if keeps_threads(s))
     _open.clear()
     _paused.clear()
     instance.abandon()

@@ -100,6 +100,12 @@ def copies_beside(snapshot: Snapshot, disabled: frozenset[str] = frozenset()) ->
     return "copy-queue" not in disabled and not unified_memory(snapshot, disabled)
 
 
+def keeps_threads(snapshot: Snapshot) -> bool:
+    """True where the driver's threads last as long as any of its devices, for all later ones: in a
+    forked process, which has none of them, a new device would wait for ever."""
+    return is_swiftshader(snapshot)
+
+
 def compiles_late(snapshot: Snapshot) -> bool:
     """True where pipelines are not compiled when they are created but at their first dispatch."""
     return is_llvmpipe(snapshot)
