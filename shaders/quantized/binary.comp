@@ -1,5 +1,6 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 WIDE=0,1
+#pragma vknn variants ACCESS=0,1,2 WIDE=1 BYTES=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #define ELEM 1
@@ -10,7 +11,11 @@
 #include "quantized/rounding.glsl"
 
 // Arithmetic of two quantized tensors, with broadcasting (QuantizedBinary has the formulas).
-#if WIDE
+// BYTES: without broadcasting, all in C4B.
+#ifndef BYTES
+#define BYTES 0
+#endif
+#if WIDE && !BYTES
 INPUT4I(0, x);
 INPUT4I(1, w);
 #else
@@ -18,7 +23,11 @@ INPUT1I(0, x);
 INPUT1I(1, w);
 #endif
 INPUT1I(2, setting);  // zeros, multipliers, shifts, left shift, zero out, low, high
+#if BYTES
+OUTPUT1I(3, y);
+#else
 OUTPUT4I(3, y);
+#endif
 
 #define ADD 0
 #define SUB 1
@@ -35,13 +44,21 @@ OUTPUT4I(3, y);
 #define FAR 1073741824.0
 layout(constant_id = 10) const int KIND = 0;
 layout(constant_id = 14) const int PADDING_LANES = 0;  // C4: there are lanes behind the last channel
+layout(constant_id = 15) const int OTHER_UNSIGNED = 0;  // BYTES: 1 where w is unsigned
 
 layout(push_constant) uniform P {
     int count, chunk, elements, spatial, blocks, channels;
     int size[6], stride_x[6], stride_w[6];
 } p;
 
+#if BYTES
+void load(int i, out ivec4 a, out ivec4 b) {
+    a = bytes_of(LOAD1(x, i), BYTES_UNSIGNED);
+    b = bytes_of(LOAD1(w, i), OTHER_UNSIGNED);
+}
+#else
 #include "common/broadcast.glsl"
+#endif
 
 // Read before the loop: CPU drivers read it anew wherever it stands.
 int held[12];
@@ -129,6 +146,10 @@ void main() {
             int row = quotient(i, p.spatial);
             v = zero_padding_lanes(v, row - quotient(row, p.blocks) * p.blocks, p.channels);
         }
+#if BYTES
+        STORE1(y, i, word_of(v));
+#else
         STORE4(y, i, v);
+#endif
     }
 }

@@ -1,33 +1,46 @@
 #version 450
-#pragma vknn variants ACCESS=0,1,2
-#pragma vknn variants ACCESS=0,1,2 HALF=1
+#pragma vknn variants ACCESS=0,1,2 BYTES=0,1,2
+#pragma vknn variants ACCESS=0,1,2 BYTES=0,1,2 HALF=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
-#include "common/grid.glsl"
+#include "common/indexing.glsl"
 #include "common/mathf.glsl"
 #include "quantized/channel.glsl"
 #include "quantized/rounding.glsl"
 
 // y = clip(round(x / scale) + zero, low, high); x * scale where MULTIPLY is set.
+// BYTES 0: y in the layout of x; 1: x in C4, y in C4B; 2: x LINEAR, y in C4B. An item is a vec4 of y.
 
+#if BYTES == 2
+INPUT1F(0, x);
+#else
 INPUT4F(0, x);
+#endif
 INPUT1S(1, scale);
 INPUT1I(2, zero);
+#if BYTES == 0
 OUTPUT4I(3, y);
+#else
+OUTPUT1I(3, y);
+#endif
 
 layout(constant_id = 10) const int C4 = 0;
 layout(constant_id = 11) const int SCALE_VECTOR = 0;
 layout(constant_id = 12) const int ZERO_VECTOR = 0;
 layout(constant_id = 13) const int MULTIPLY = 0;
 layout(constant_id = 14) const int HALF_AWAY = 0;
+layout(constant_id = 15) const int SATURATE = 1;  // the sum may be beyond int32
+layout(constant_id = 16) const int PADDING_LANES = 0;  // C4: there are lanes behind the last channel
 
 layout(push_constant) uniform P {
-    int count;     // vec4s
-    int inner;     // scalars (LINEAR) or vec4s (C4) behind the channel axis
+    int count, chunk;  // of vec4s
+    int inner;         // scalars (LINEAR) or vec4s (C4) behind the channel axis
     int channels;
     int low;
     int high;
 } p;
+
+#define FAR 1073741824.0
 
 vec4 rounded(vec4 v) { return HALF_AWAY == 0 ? roundEven(v) : half_away(v); }
 
@@ -41,23 +54,44 @@ ivec4 saturated_sum(vec4 v, ivec4 z) {
     return mix(sum, ivec4(0x80000000), lessThan(v, vec4(-2147483648.0)));
 }
 
+ivec4 sum_of(vec4 v, ivec4 z) {
+    return SATURATE != 0 ? saturated_sum(v, z) : ivec4(clamp(v, vec4(-FAR), vec4(FAR))) + z;
+}
+
+vec4 values(int at) {
+#if BYTES == 2
+    int row = quotient(at, p.inner), blocks = (p.channels + 3) / 4;
+    int batch = quotient(row, blocks);
+    ivec4 channel = min(4 * (row - batch * blocks) + ivec4(0, 1, 2, 3), ivec4(p.channels - 1));
+    ivec4 place = (batch * p.channels + channel) * p.inner + (at - row * p.inner);
+    return vec4(LOAD1(x, place.x), LOAD1(x, place.y), LOAD1(x, place.z), LOAD1(x, place.w));
+#else
+    return LOAD4(x, at);
+#endif
+}
+
 void main() {
-    int at = linear_lane();
-    if (at >= p.count) return;
-    ivec4 channel = channels_of(C4, at, p.inner, p.channels);
+    // Read before the loop: CPU drivers read it anew wherever it stands.
     vec4 s = vec4(LOAD1(scale, 0));
-    if (SCALE_VECTOR != 0)
-        s = vec4(LOAD1(scale, channel.x), LOAD1(scale, channel.y), LOAD1(scale, channel.z),
-                 LOAD1(scale, channel.w));
     ivec4 z = ivec4(LOAD1(zero, 0));
-    if (ZERO_VECTOR != 0)
-        z = ivec4(LOAD1(zero, channel.x), LOAD1(zero, channel.y), LOAD1(zero, channel.z),
-                  LOAD1(zero, channel.w));
-    vec4 v = LOAD4(x, at);
-    precise vec4 scaled = v * s;
-    v = rounded(MULTIPLY != 0 ? scaled : ieee_quotient(v, s));
-    v = if_(isnan(v), vec4(0.0), v);
-    ivec4 q = clamp(saturated_sum(v, z), ivec4(p.low), ivec4(p.high));
-    if (C4 != 0) q = keep_channels(q, at, p.inner, p.channels);
-    STORE4(y, at, q);
+    FOR_EACH_ITEM(i, p.count, p.chunk) {
+        if (SCALE_VECTOR != 0 || ZERO_VECTOR != 0) {
+            ivec4 c = channels_of(C4, i, p.inner, p.channels);
+            if (SCALE_VECTOR != 0)
+                s = vec4(LOAD1(scale, c.x), LOAD1(scale, c.y), LOAD1(scale, c.z), LOAD1(scale, c.w));
+            if (ZERO_VECTOR != 0)
+                z = ivec4(LOAD1(zero, c.x), LOAD1(zero, c.y), LOAD1(zero, c.z), LOAD1(zero, c.w));
+        }
+        vec4 v = values(i);
+        precise vec4 scaled = v * s;
+        v = rounded(MULTIPLY != 0 ? scaled : ieee_quotient(v, s));
+        v = if_(isnan(v), vec4(0.0), v);
+        ivec4 q = clamp(sum_of(v, z), ivec4(p.low), ivec4(p.high));
+        if (PADDING_LANES != 0) q = keep_channels(q, i, p.inner, p.channels);
+#if BYTES == 0
+        STORE4(y, i, q);
+#else
+        STORE1(y, i, word_of(q));
+#endif
+    }
 }

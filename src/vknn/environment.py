@@ -125,7 +125,7 @@ PARTS = {
     "padding": "pass: padding as part of the convolution behind it",
     "batch-norm": "pass: batch normalization and scales as part of the weights",
     "integers": "pass: operators between DequantizeLinear and QuantizeLinear as integer kernels",
-    "quantized-shifts": "pass: constants added to quantized data as part of a convolution",
+    "quantized-shifts": "pass: constants added to quantized data as part of what reads them",
     "fusion": "pass: elementwise ops as part of the kernel before them",
 }
 

@@ -8,8 +8,10 @@ from tests.ops.quantized.convolutions import GEOMETRIES, conv, operands
 from tests.ops.quantized.test_convolution_sum import added
 
 from vknn.graph import DType, GraphBuilder, TensorType
+from vknn.ops.elementwise import Cast, Sub
 from vknn.ops.movement.shape import Transpose
 from vknn.ops.quantized.arithmetic import TableLookup
+from vknn.ops.quantized.linear import DequantizeLinear
 from vknn.passes.fusion import fuse_elementwise
 from vknn.passes.quantized_shifts import fold_shifts
 
@@ -47,4 +49,34 @@ def test_a_shift_is_part_of_the_zero_point(same_results, odd) -> None:  # type: 
     after = fold_shifts(graph)
     names = [n.op.type_name for n in after.nodes]
     assert names == (["TableLookup"] if odd else []) + ["Transpose", "QuantizedConv"]
+    same_results(graph, after)
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("zero", [None, 0, 77])
+def test_a_zero_point_is_part_of_the_dequantization(same_results, dtype, zero) -> None:  # type: ignore[no-untyped-def]
+    g = GraphBuilder()
+    whole = g.add(Cast(DType.INT32), g.input("x", TensorType((2, 5, 3), dtype)))
+    if zero is not None:
+        whole = g.add(Sub(), whole, g.constant(np.int32([zero]), "zero"))
+    graph = g.finish({"y": g.add(DequantizeLinear(), whole, g.constant(np.float32(0.3), "s"))})
+    after = fold_shifts(graph)
+    assert [n.op for n in after.nodes] == [DequantizeLinear(zero=zero or 0)]
+    same_results(graph, after)
+
+
+@pytest.mark.parametrize("case", ["channels", "wide", "float", "used", "grown"])
+def test_other_shifts_of_a_dequantization_stay(same_results, case) -> None:  # type: ignore[no-untyped-def]
+    """One number for each channel; what is no byte or no int32; numbers that others read; zeros
+    of more axes than what they are taken off."""
+    g = GraphBuilder()
+    x = g.input("x", TensorType((5, 3), DType.INT32 if case == "wide" else DType.INT8))
+    whole = x if case == "wide" else g.add(Cast(DType.INT16 if case == "float" else DType.INT32), x)
+    zeros = {"channels": [1, 2, 3], "grown": [[[7]]]}.get(case, [7])
+    held = g.constant(np.array(zeros, whole.type.dtype.numpy), "zero")
+    shifted = g.add(Sub(), whole, held)
+    y = g.add(DequantizeLinear(0), shifted, g.constant(np.float32(0.3), "s"))
+    graph = g.finish({"y": y, "whole": shifted} if case == "used" else {"y": y})
+    after = fold_shifts(graph)
+    assert len(after.nodes) == len(graph.nodes)
     same_results(graph, after)

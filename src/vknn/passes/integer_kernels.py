@@ -69,7 +69,7 @@ def stored_integers(rewriter: Rewriter, value: Value | None) -> StoredIntegers |
         return None
     if len(node.inputs) > 2 and node.inputs[2] is not None:
         return None
-    scale, whole, zero = scalar_constant(node.inputs[1]), node.inputs[0], 0
+    scale, whole, zero = scalar_constant(node.inputs[1]), node.inputs[0], node.op.zero
     made = rewriter.producer(whole)
     if made is not None and isinstance(made.op, Sub):
         found = whole_constant(made.inputs[1])

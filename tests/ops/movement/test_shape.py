@@ -143,7 +143,7 @@ def test_pad_of_integers() -> None:
     check_op(Pad((0, 0, 1, 0, 0, 2), "constant", -7.0), ramp(1, 5, 3, dtype=np.int8))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [*DTYPES, np.int8])
 @pytest.mark.parametrize(
     ("axis", "shapes"),
     [

@@ -14,6 +14,7 @@ from vknn.graph import DType, GraphBuilder, Op, TensorType
 from vknn.lowering import Layout, LoweringOptions, candidates, lower
 from vknn.lowering.kernels.quantized.requantize import as_bytes
 from vknn.ops.elementwise import Cast
+from vknn.ops.movement.shape import Concat
 from vknn.ops.quantized import fixed_point as fp
 from vknn.ops.quantized.convolution import (
     QuantizedConv,
@@ -315,6 +316,30 @@ def test_tensors_of_bytes_between_convolutions(name: str, dtype: str) -> None:
     results = run_graph(net, limits, options, {"x": x})
     np.testing.assert_array_equal(results["a"], expected_a.astype(np.int32))
     np.testing.assert_array_equal(results["b"], expected_b)
+
+
+def test_concatenated_bytes_between_convolutions() -> None:
+    """Two layers write their parts of a result in C4B, which the next one reads."""
+    graph = GraphBuilder("joined")
+    x = operands((1, 5, 3, 4), (8, 5, 1, 1), 8, "int8", 1)[0]
+    feed = graph.input("x", TensorType.of(x))
+    made, expected = [], []
+    for seed in (1, 2):
+        _, *rest = operands((1, 5, 3, 4), (8, 5, 1, 1), 8, "int8", seed)
+        op = conv(zero_in=3, zero_out=-4)
+        made.append(graph.add(op, feed, *(graph.constant(c) for c in rest)))
+        expected += op.reference(x, *rest)
+    joined = graph.add(Concat(1), *made)
+    _, *rest = operands((1, 16, 3, 4), (9, 16, 1, 1), 9, "int8", 3)
+    last = graph.add(conv(zero_in=-4), joined, *(graph.constant(c) for c in rest))
+    wide = graph.add(Cast(DType.INT32), joined)
+    limits, options = shared_device().limits, LoweringOptions(guard=GUARD_BYTES, layout=Layout.C4B)
+    net = graph.finish({"y": last, "joined": wide})
+    assert f"{joined.name}.c4b" in [b.name for b in lower(net, limits, options).buffers]
+    results = run_graph(net, limits, options, {"x": x})
+    both = np.concatenate(expected, 1)
+    np.testing.assert_array_equal(results["joined"], both.astype(np.int32))
+    np.testing.assert_array_equal(results["y"], conv(zero_in=-4).reference(both, *rest)[0])
 
 
 def _kernels(

@@ -68,6 +68,14 @@ def test_table_lookup(shape: tuple[int, ...], dtype: str) -> None:
     check_op(TableLookup(-128), _int8(shape), table, constants={1})
 
 
+@pytest.mark.parametrize("shape", [(2, 5, 3), (1, 8, 3, 1)])
+def test_table_of_bytes_of_another_sign(shape: tuple[int, ...]) -> None:
+    x = _int8(shape).astype(np.uint8)
+    table = np.random.default_rng(2).integers(-128, 128, 256).astype(np.int8)
+    check_op(TableLookup(0), x, table, constants={1})
+    check_op(TableLookup(-128), x.astype(np.int8), table.astype(np.uint8), constants={1})
+
+
 def test_table_lookup_holds_to_the_ends() -> None:
     table = np.arange(5, dtype=np.int32)
     (y,) = TableLookup(-2).reference(np.array([-9, -2, 0, 2, 7], np.int8), table)
@@ -125,6 +133,15 @@ def _settings(kind: str) -> QuantizedBinary:
 )
 def test_binary(kind: str, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     check_op(_settings(kind), _int8(shapes[0], 4), _int8(shapes[1], 5))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", [(2, 7, 3), (1, 8, 1, 5)])
+def test_binary_of_bytes_of_other_signs(kind: str, shape: tuple[int, ...]) -> None:
+    a, b = _int8(shape, 4), _int8(shape, 5)
+    check_op(_settings(kind), a, b)
+    check_op(_settings(kind), a.astype(np.uint8), b)
+    check_op(_settings(kind), a, b.astype(np.uint8))
 
 
 def test_high_halves_of_doubled_products() -> None:

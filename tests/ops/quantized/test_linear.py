@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
-from tests.helpers import check_op
+from tests.helpers import check_op, shared_device, single_op_graph
 
-from vknn.graph import DType
+from vknn.errors import ShapeError
+from vknn.graph import DType, TensorType
+from vknn.lowering import Layout, LoweringOptions, candidates
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear, RoundBFloat16
 
 RNG = np.random.default_rng(17)
@@ -75,6 +79,42 @@ def test_dequantize(shape: tuple[int, ...], axis: int, dtype: type) -> None:
             check_op(DequantizeLinear(axis), x, scale, bias)
             constants = (1,) if bias is None else (1, 2)
             check_op(DequantizeLinear(axis), x, scale, bias, constants=constants)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16])
+@pytest.mark.parametrize("shape", [(7,), (2, 5, 3, 2), (1, 8, 3)])
+def test_dequantize_less_a_zero_point(shape: tuple[int, ...], dtype: type) -> None:
+    info = np.iinfo(dtype)
+    x = RNG.integers(info.min, info.max, shape, dtype, endpoint=True)
+    for zero in (int(info.min), int(info.max), 3):
+        check_op(DequantizeLinear(zero=zero), x, scalar(0.37))
+        check_op(DequantizeLinear(zero=zero), x, scalar(0.37), scalar(-1.5), constants=(1, 2))
+
+
+def test_zero_points_that_are_not_exact_are_refused() -> None:
+    scale = TensorType((), DType.FLOAT32)
+    for dtype, zero in ((DType.INT32, 1), (DType.INT8, 1 << 16), (DType.UINT16, -(1 << 16))):
+        with pytest.raises(ShapeError, match=f"no zero point {zero}"):
+            DequantizeLinear(zero=zero).infer(TensorType((3,), dtype), scale)
+    DequantizeLinear(zero=0).infer(TensorType((3,), DType.INT32), scale)
+
+
+@pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
+@pytest.mark.parametrize("shape", [(1, 3, 5, 7), (2, 8, 3, 1), (2, 7)])
+def test_bytes_of_floats_for_a_convolution(shape: tuple[int, ...], dtype: DType) -> None:
+    """From rows and from blocks of channels to words of bytes, and back to floats."""
+    info = np.iinfo(dtype.numpy)
+    op = QuantizeLinear(dtype, int(info.min), int(info.max))
+    zero = np.array(int(info.max) - 100, dtype.numpy)
+    graph = single_op_graph(op, (floats(*shape), scalar(0.7), zero), (1, 2))
+    offered = candidates(graph.nodes[0], shared_device().limits, LoweringOptions())
+    layouts = {(c.inputs[0], c.outputs[0]) for c in offered}
+    assert layouts >= {(Layout.LINEAR, Layout.C4B), (Layout.C4, Layout.C4B)}
+    for multiply in (False, True):
+        check_op(dataclasses.replace(op, multiply=multiply), floats(*shape), scalar(0.7), zero)
+    special = floats(*shape)
+    special.reshape(-1)[:3] = np.inf, -np.inf, np.nan
+    check_op(op, special, scalar(0.7), zero)
 
 
 @pytest.mark.parametrize("shape", [(7,), (1, 5, 3), (2, 7, 3, 2)])

@@ -632,16 +632,17 @@ KERNELS: dict[str, tuple[str, str]] = {
     ),
     "quantized/binary": (
         "count chunk elements spatial blocks channels size[6] stride_x[6] stride_w[6]",
-        "KIND=10 PADDING_LANES=14 RANK=16 DIRECT_X=17 DIRECT_W=18 SPLAT_X=19 SPLAT_W=20 "
-        "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+        "KIND=10 PADDING_LANES=14 OTHER_UNSIGNED=15 RANK?=16 DIRECT_X?=17 DIRECT_W?=18 "
+        "SPLAT_X?=19 SPLAT_W?=20 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "quantized/blocks_product": (
         "m n k4 groups blocks bias",
         "ROWS=10 BITS=11 BLOCK=12 LANES=13 PARTS=14 WHOLE=15 MIDDLE=16 BYTES_UNSIGNED?=98",
     ),
     "quantized/dequantize": (
-        "count inner channels",
-        "C4=10 SCALE_VECTOR=11 BIAS_VECTOR=12 BIAS=13 BYTES_UNSIGNED?=98",
+        "count chunk inner channels zero",
+        "C4=10 SCALE_VECTOR=11 BIAS_VECTOR=12 BIAS=13 PADDING_LANES=16 BYTES_UNSIGNED?=98 "
+        "FEW_ITEMS?=99",
     ),
     "quantized/dynamic_parts": (
         "rows width parts chunk",
@@ -698,8 +699,9 @@ KERNELS: dict[str, tuple[str, str]] = {
         "MIXED?=25 CENTRE?=26 BYTES_UNSIGNED?=98",
     ),
     "quantized/quantize": (
-        "count inner channels low high",
-        "C4=10 SCALE_VECTOR=11 ZERO_VECTOR=12 MULTIPLY=13 HALF_AWAY=14 BYTES_UNSIGNED?=98",
+        "count chunk inner channels low high",
+        "C4=10 SCALE_VECTOR=11 ZERO_VECTOR=12 MULTIPLY=13 HALF_AWAY=14 SATURATE=15 "
+        "PADDING_LANES=16 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "quantized/reduce_prod": (
         "rows width chunk factor right zero_in zero_out low high",

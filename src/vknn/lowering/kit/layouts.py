@@ -16,9 +16,9 @@ class Layout(Term):
 
     In both an element takes 32 bits: float32 for floats, int32 for integers and bool; with ``half``
     (precision "fp16", "bf16") floats take 16, as float16 or bfloat16. ``C4B``: C4 with a byte for
-    each element, of int8 and uint8 only; kernels that multiply quantized integers take it, and read
-    a word for four channels. A buffer's size is rounded up to 16 bytes, so that it can be read as
-    vec4s to its end.
+    each element, of int8 and uint8 only; kernels that multiply quantized integers take it, and what
+    stands between them, and read a word for four channels. A buffer's size is rounded up to 16
+    bytes, so that it can be read as vec4s to its end.
     """
 
     LINEAR = "linear"

@@ -63,17 +63,20 @@ class QuantizeLinear(Op):
 
 @attributes
 class DequantizeLinear(Op):
-    """x * scale + bias as float32, rounded once.
+    """(x - zero) * scale + bias as float32, rounded once.
 
-    Inputs x (integers), scale, bias (optional): scale and bias are float32 scalars (or have one
-    element) or vectors along ``axis`` of x.
+    Inputs x (integers, of at most 16 bits where ``zero`` is not 0), scale, bias (optional): scale
+    and bias are float32 scalars (or have one element) or vectors along ``axis`` of x.
     """
 
     axis: int = 1
+    zero: int = 0
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         x, scale, bias = arguments(self, inputs, 2, optional=1)
         require(x.dtype.is_integer, f"DequantizeLinear wants integers, not {x}")
+        exact = not self.zero or (x.dtype.numpy.itemsize <= 2 and abs(self.zero) < 1 << 16)
+        require(exact, f"DequantizeLinear takes no zero point {self.zero} off {x}")
         require_float(self, scale, bias)
         _check_parameter(self, "scale", scale, x, self.axis)
         if bias is not None:
@@ -84,7 +87,8 @@ class DequantizeLinear(Op):
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         x, scale, bias = arguments(self, inputs, 2, optional=1)
         with np.errstate(all="ignore"):
-            y = x * _along(scale, x, self.axis).astype(np.float64)
+            whole = x.astype(np.int32) - self.zero if self.zero else x
+            y = whole * _along(scale, x, self.axis).astype(np.float64)
             if bias is not None:
                 y = y + _along(bias, x, self.axis)
             return (np.asarray(y).astype(np.float32),)

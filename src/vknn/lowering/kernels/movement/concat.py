@@ -11,13 +11,20 @@ from vknn.graph import TensorType
 from vknn.lowering.kit.candidate import Candidate, Part
 from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import Layout, ceil_div, packed_shape, storage_bytes
+from vknn.lowering.kit.layouts import (
+    Layout,
+    allows,
+    ceil_div,
+    element_bytes,
+    packed_shape,
+    storage_bytes,
+)
 from vknn.lowering.kit.problem import Problem
 from vknn.ops.movement.shape import Concat
 
 
 def concat_candidates(problem: Problem) -> Sequence[Candidate]:
-    """Concatenation by rows in either layout, and by lanes where channels begin within a block."""
+    """Concatenation by rows in each layout, and by lanes where channels begin within a block."""
     types = [t for t in problem.inputs if t is not None]
     op, (y,) = problem.op, problem.outputs
     assert isinstance(op, Concat)
@@ -27,7 +34,8 @@ def concat_candidates(problem: Problem) -> Sequence[Candidate]:
         return found
     starts = itertools.accumulate((t.dims[axis] for t in types[:-1]), initial=0)
     if axis != 1 or all(s % 4 == 0 for s in starts):
-        found.append(_rows(problem, types, axis, Layout.C4))
+        packed = (Layout.C4, Layout.C4B)
+        found += [_rows(problem, types, axis, lay) for lay in packed if allows(y, lay)]
     else:
         found.append(_lanes(problem, types))
     return found
@@ -44,7 +52,8 @@ def _rows(problem: Problem, types: Sequence[TensorType], axis: int, layout: Layo
     name, layouts = f"rows_{layout.value}", (layout,) * len(types)
     machine = problem.machine
     if rows > 1:
-        cost = len(types) * machine.dispatch + 8 * rows * total * machine.byte
+        moved = 2 * _width(problem, y, layout) * rows * total
+        cost = len(types) * machine.dispatch + moved * machine.byte
         return Candidate(name, layouts, (layout,), emit, cost)
     parts = _parts(problem, types, starts, layout)
     cost = sum(part.cost for part in parts)
@@ -73,7 +82,7 @@ def _parts(
     place.
     """
     (y,), options = problem.outputs, problem.options
-    width, alignment = problem.element_bytes(y), problem.limits.alignment
+    width, alignment = _width(problem, y, layout), problem.limits.alignment
     ends = [width * start for start in starts[1:]] + [storage_bytes(y, layout, options.half)]
     parts = []
     machine = problem.machine
@@ -85,14 +94,19 @@ def _parts(
     return tuple(parts)
 
 
+def _width(problem: Problem, type_: TensorType, layout: Layout) -> int:
+    return element_bytes(type_.dtype, problem.options.half, layout)
+
+
 def _place(emitter: Emitter, index: int, rows: int, length: int, total: int, start: int) -> None:
     x, y = emitter.input(index), emitter.output()
-    wide = length % 4 == 0 and total % 4 == 0 and start % 4 == 0
-    unit = 4 if wide else 1
+    # What lies in bytes is moved by words, and read as the vec4s that these are.
+    wide = not x.is_bytes and length % 4 == 0 and total % 4 == 0 and start % 4 == 0
+    unit = 4 if wide or x.is_bytes else 1
     count = rows * length // unit
     emitter.dispatch_items(
         "movement/place",
-        [read4(x) if wide else read1(x), write(y)],
+        [read4(x) if wide or x.is_bytes else read1(x), write(y)],
         grid(emitter.problem.limits, count),
         push={
             "count": count,

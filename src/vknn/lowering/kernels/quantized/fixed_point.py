@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vknn.graph import TensorType
+from vknn.graph import DType, TensorType
 from vknn.lowering.kernels.elementwise.broadcasting import (
     Broadcast,
     broadcast,
@@ -29,7 +29,7 @@ _SCALAR_PENALTY = 3.0
 
 @lowers(TableLookup)
 def table_lookup(problem: Problem) -> Sequence[Candidate]:
-    """A candidate in each layout of x; the table is linear or packed."""
+    """A candidate in each layout of x, in C4B for bytes of both; the table is linear or packed."""
     op, x, table = problem.op, problem.input(0), problem.input(1)
     assert isinstance(op, TableLookup)
     data = problem.constants[1]
@@ -37,12 +37,16 @@ def table_lookup(problem: Problem) -> Sequence[Candidate]:
         return []  # the table stays float32, which a tensor is not where tensors are float16
     found = []
     machine = problem.machine
-    for layout in (lay for lay in PLAIN if allows(x, lay)):
+    for layout in (lay for lay in (*PLAIN, Layout.C4B) if _both_allow(x, problem.outputs[0], lay)):
         cost = machine.dispatch + 4 * storage_bytes(x, layout) * machine.byte
         needed = (layout, None if data is not None else Layout.LINEAR)
         emit = functools.partial(_emit_lookup, op=op, x=x, layout=layout)
         found.append(Candidate(f"lookup_{layout.value}", needed, (layout,), emit, cost))
     return found
+
+
+def _both_allow(x: TensorType, y: TensorType, layout: Layout) -> bool:
+    return allows(x, layout) and allows(y, layout)
 
 
 @lowers(Rescale, FloatRescale)
@@ -67,20 +71,22 @@ def rescale(problem: Problem) -> Sequence[Candidate]:
 
 @lowers(QuantizedBinary)
 def quantized_binary(problem: Problem) -> Sequence[Candidate]:
-    """A candidate in each layout, with broadcasting."""
+    """A candidate in each layout, with broadcasting; without it in C4B where all are bytes."""
     (y,) = problem.outputs
     made = [_binary(problem, layout) for layout in PLAIN if allows(y, layout)]
+    if all(t.dims == y.dims and _both_allow(t, y, Layout.C4B) for t in map(problem.input, (0, 1))):
+        made.append(_binary(problem, Layout.C4B))
     return [c for c in made if c is not None]
 
 
 def _padding(type_: TensorType, layout: Layout) -> int:
     """Specialization constant PADDING_LANES: 1 where C4 has lanes behind the last channel."""
-    return int(layout is Layout.C4 and type_.dims[1] % 4 != 0)
+    return int(layout is not Layout.LINEAR and type_.dims[1] % 4 != 0)
 
 
 def _channel_push(type_: TensorType, layout: Layout) -> dict[str, int]:
     """Push constants by which a lane finds the channel of a vec4 of C4."""
-    if layout is not Layout.C4:
+    if layout is Layout.LINEAR:
         return {"spatial": 1, "blocks": 1, "channels": 0}
     _, channels, *spatial = type_.dims
     return {"spatial": math.prod(spatial), "blocks": ceil_div(channels, 4), "channels": channels}
@@ -101,9 +107,19 @@ def _emit_lookup(emitter: Emitter, op: TableLookup, x: TensorType, layout: Layou
             "last": table.size - 1,
             **_channel_push(y, layout),
         },
-        spec={"PADDING_LANES": _padding(y, layout)},
-        defines={"ELEM": int(not y.dtype.is_float)},
+        spec={"PADDING_LANES": _padding(y, layout), "BYTES_UNSIGNED": _signedness(x)},
+        defines={"ELEM": int(not y.dtype.is_float), **_in_bytes(layout)},
     )
+
+
+def _in_bytes(layout: Layout) -> dict[str, int]:
+    """Defines of a kernel's variant in C4B."""
+    return {"BYTES": 1} if layout is Layout.C4B else {}
+
+
+def _signedness(type_: TensorType) -> int:
+    """Specialization constant that tells uint8 from int8 in C4B."""
+    return int(type_.dtype is DType.UINT8)
 
 
 def _weight(emitter: Emitter, data: np.ndarray) -> Ref:
@@ -137,9 +153,12 @@ def _rescaling(op: Rescale | FloatRescale) -> tuple[str, dict[str, Number]]:
 def _binary(problem: Problem, layout: Layout) -> Candidate | None:
     op, a, b, (y,) = problem.op, problem.input(0), problem.input(1), problem.outputs
     assert isinstance(op, QuantizedBinary)
-    found = [operand_layout(t, y, layout) for t in (a, b)]
+    packed = Layout.C4 if layout is Layout.C4B else layout
+    found = [operand_layout(t, y, packed) for t in (a, b)]
     layouts = [lay for lay in found if lay is not None]
-    plan = broadcast([a, b], layouts, y, layout) if len(layouts) == 2 else None
+    plan = broadcast([a, b], layouts, y, packed) if len(layouts) == 2 else None
+    if layout is Layout.C4B:
+        layouts = [layout] * 2
     if plan is None:
         return None
     moved = sum(storage_bytes(t, lay) for t, lay in zip((a, b), layouts, strict=True))
@@ -176,6 +195,12 @@ def _emit_binary(emitter: Emitter, op: QuantizedBinary, layout: Layout, plan: Br
             **_channel_push(y, layout),
             **plan.sizes_and_strides,
         },
-        spec={**plan.constants, "KIND": KINDS.index(op.kind), "PADDING_LANES": _padding(y, layout)},
-        defines={"WIDE": int(plan.wide)},
+        spec={
+            **plan.constants,
+            "BYTES_UNSIGNED": _signedness(emitter.problem.input(0)),
+            "OTHER_UNSIGNED": _signedness(emitter.problem.input(1)),
+            "KIND": KINDS.index(op.kind),
+            "PADDING_LANES": _padding(y, layout),
+        },
+        defines={"WIDE": int(plan.wide), **_in_bytes(layout)},
     )

@@ -16,49 +16,58 @@ from vknn.lowering.kit.layouts import (
     PLAIN,
     Layout,
     allows,
-    ceil_div,
-    packed_shape,
     storage_bytes,
     vector_count,
 )
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
-from vknn.lowering.kit.workgroups import fits_lanes, lane_count, spread
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear, RoundBFloat16
 
 #: Smallest normal float32.
 _NORMAL = np.finfo(np.float32).smallest_normal
+#: Types whose sums are far from the ends of int32.
+_NARROW = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
 
 
 @lowers(QuantizeLinear, DequantizeLinear)
 def quantize_linear(problem: Problem) -> Sequence[Candidate]:
-    """A candidate in LINEAR, and in C4 where parameters are scalars or per channel."""
+    """A candidate in LINEAR, and in C4 and C4B where parameters are scalars or per channel."""
     op, x = problem.op, problem.input(0)
     assert isinstance(op, QuantizeLinear | DequantizeLinear)
-    vectors = [t is not None and t.size > 1 for t in problem.inputs[1:]]
-    axis = op.axis % x.rank if x.rank else 0
     # Parameters are linear always. Scales stay float32: where tensors are float16 they must be
     # constants.
-    parameters = tuple(
-        Layout.LINEAR if t is not None and not _kept_single(problem, i) else None
-        for i, t in enumerate(problem.inputs[1:], 1)
-    )
     if any(_kept_single(problem, i) and c is None for i, c in enumerate(problem.constants)):
         return []
     if any_subnormal(problem):
         return []  # devices take such numbers as 0
-    found = []
-    machine = problem.machine
-    for layout in (Layout.C4, Layout.LINEAR):
-        if layout is Layout.C4 and (x.rank < 2 or (any(vectors) and axis != 1)):
-            continue
-        count = ceil_div(math.prod(packed_shape(x, layout)), 4)
-        if not fits_lanes(count, problem.limits):
-            continue
-        emit = functools.partial(_emit, op=op, x=x, layout=layout, axis=axis)
-        cost = machine.dispatch + 8 * math.prod(packed_shape(x, layout)) * machine.byte
-        found.append(Candidate("elementwise", (layout, *parameters), (layout,), emit, cost))
-    return found
+    vectors = any(t is not None and t.size > 1 for t in problem.inputs[1:])
+    axis = op.axis % x.rank if x.rank else 0
+    found = [_candidate(problem, Layout.LINEAR, Layout.LINEAR, axis)]
+    if x.rank < 2 or (vectors and axis != 1):
+        return found
+    pairs = [(Layout.C4, Layout.C4)]
+    if isinstance(op, QuantizeLinear):
+        pairs += [(source, Layout.C4B) for source in (Layout.C4, Layout.LINEAR)]
+    else:
+        pairs += [(Layout.C4B, Layout.C4)]
+    tensors = (x, problem.outputs[0])
+    allowed = [p for p in pairs if all(map(allows, tensors, p))]
+    return found + [_candidate(problem, *pair, 1) for pair in allowed]
+
+
+def _candidate(problem: Problem, source: Layout, target: Layout, axis: int) -> Candidate:
+    op, x, machine = problem.op, problem.input(0), problem.machine
+    assert isinstance(op, QuantizeLinear | DequantizeLinear)
+    parameters = tuple(
+        Layout.LINEAR if t is not None and not _kept_single(problem, i) else None
+        for i, t in enumerate(problem.inputs[1:], 1)
+    )
+    moved = storage_bytes(x, source) + storage_bytes(problem.outputs[0], target)
+    name = {(Layout.C4B, Layout.C4): "-of-bytes", (Layout.C4, Layout.C4B): "-to-bytes"}
+    suffix = name.get((source, target), "" if source is target else "-packed-to-bytes")
+    emit = functools.partial(_emit, op=op, layouts=(source, target), axis=axis)
+    cost = machine.dispatch + moved * machine.byte
+    return Candidate(f"elementwise{suffix}", (source, *parameters), (target,), emit, cost)
 
 
 def any_subnormal(problem: Problem) -> bool:
@@ -76,42 +85,65 @@ def _kept_single(problem: Problem, index: int) -> bool:
 def _emit(
     emitter: Emitter,
     op: QuantizeLinear | DequantizeLinear,
-    x: TensorType,
-    layout: Layout,
+    layouts: tuple[Layout, Layout],
     axis: int,
 ) -> None:
+    x = emitter.problem.input(0)
     quantize = isinstance(op, QuantizeLinear)
+    source, target = layouts
+    packed = target if source is Layout.LINEAR else source
     scale = _parameter(emitter, 1)
     second = _second_parameter(emitter, DType.INT32 if quantize else DType.FLOAT32)
-    count = ceil_div(math.prod(packed_shape(x, layout)), 4)
-    lanes = lane_count(emitter.problem.limits)
-    push = {"count": count, **_channel_push(x, layout, axis)}
+    count = vector_count(x, packed)
+    push = {"count": count, **_channel_push(x, packed, axis)}
     if isinstance(op, QuantizeLinear):
         push |= {"low": op.low, "high": op.high}
-    emitter.dispatch(
+        in_bytes = 0 if target is source else 1 if source is Layout.C4 else 2
+    else:
+        push["zero"] = op.zero
+        in_bytes = int(source is Layout.C4B)
+    read = read1 if source is not packed else read4
+    inputs = [read(emitter.input(0)), read1(scale), read1(second)]
+    emitter.dispatch_items(
         "quantized/quantize" if quantize else "quantized/dequantize",
-        [read4(emitter.input(0)), read1(scale), read1(second), write(emitter.output())],
-        groups=spread(ceil_div(count, lanes), emitter.problem.limits),
-        local=(lanes, 1, 1),
+        [*inputs, write(emitter.output())],
+        grid(emitter.problem.limits, count, 4 * count),
         push=push,
-        spec={"C4": int(layout is Layout.C4), **_spec(emitter.problem, op)},
+        spec=_spec(emitter.problem, op, packed),
+        defines={"BYTES": in_bytes},
         flops=3 * x.size,
     )
 
 
-def _spec(problem: Problem, op: QuantizeLinear | DequantizeLinear) -> dict[str, int]:
+def _spec(
+    problem: Problem, op: QuantizeLinear | DequantizeLinear, layout: Layout
+) -> dict[str, int]:
     """Specialization constants of the op and its parameters."""
     types = [*problem.inputs[1:], None][:2]
     scale, second = (int(t is not None and t.size > 1) for t in types)
+    x = problem.input(0)
+    in_blocks = layout is not Layout.LINEAR
+    shared = {
+        "C4": int(in_blocks),
+        "SCALE_VECTOR": scale,
+        "PADDING_LANES": int(in_blocks and x.dims[1] % 4 != 0),
+    }
     if isinstance(op, QuantizeLinear):
-        settings = {"MULTIPLY": int(op.multiply), "HALF_AWAY": int(op.rounding == "half_away")}
-        return {"SCALE_VECTOR": scale, "ZERO_VECTOR": second, **settings}
-    return {"SCALE_VECTOR": scale, "BIAS_VECTOR": second, "BIAS": int(types[1] is not None)}
+        narrow = types[1] is None or types[1].dtype in _NARROW
+        return {
+            **shared,
+            "ZERO_VECTOR": second,
+            "MULTIPLY": int(op.multiply),
+            "HALF_AWAY": int(op.rounding == "half_away"),
+            "SATURATE": int(not narrow or op.dtype not in _NARROW),
+        }
+    signs = {"BYTES_UNSIGNED": 1} if layout is Layout.C4B and x.dtype is DType.UINT8 else {}
+    return {**shared, **signs, "BIAS_VECTOR": second, "BIAS": int(types[1] is not None)}
 
 
 def _channel_push(x: TensorType, layout: Layout, axis: int) -> dict[str, int]:
     """Length of the channel axis; vec4s (C4) or elements (LINEAR) from a channel to the next."""
-    if layout is Layout.C4:
+    if layout is not Layout.LINEAR:
         return {"inner": math.prod(x.dims[2:]), "channels": x.dims[1]}
     channels = x.dims[axis] if x.dims else 1
     return {"inner": math.prod(x.dims[axis + 1 :]), "channels": channels}
