@@ -58,6 +58,7 @@ def test_how_children_end(program: str, status: str, note: str, tmp_path: Path) 
     assert outcome.answer == ([1] if "[1]" in program else None)
 
 
+@pytest.mark.long
 def test_a_child_that_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
     program = "import subprocess; print('begun', flush=True); subprocess.run(['sleep', '60'])"
     start = time.monotonic()
@@ -66,12 +67,14 @@ def test_a_child_that_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -
     assert time.monotonic() - start < 20
 
 
+@pytest.mark.long
 def test_a_child_that_hangs_leaves_what_it_had(tmp_path: Path) -> None:
     lines = r"print('{\"a\": 1}'); print('{\"a\": 2}'); print('{\"a\":', flush=True)"
     outcome = child(f"{lines}; import time; time.sleep(60)", 2, tmp_path)
     assert (outcome.status, outcome.answer) == ("timed out", {"a": 2})
 
 
+@pytest.mark.long
 def test_nothing_begins_behind_the_deadline(tmp_path: Path) -> None:
     import processes
 
@@ -153,6 +156,19 @@ def test_a_version_that_is_none_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(debian.Unavailable, match="no version of Python"):
         kit_packing.pack(tmp_path / "kit.tar", "3.x")
+
+
+def test_packages_that_are_left_out(tmp_path: Path) -> None:
+    import debian
+    import kit_packing
+
+    names = ["numpy-2.5.5-cp312-cp312-any.whl", "ml_dtypes-0.6-cp312-cp312-any.whl", "b-1-any.whl"]
+    for name in names:
+        (tmp_path / name).touch()
+    kit_packing._leave_out(tmp_path, ["numpy", "ml-dtypes"])
+    assert [path.name for path in tmp_path.iterdir()] == ["b-1-any.whl"]
+    with pytest.raises(debian.Unavailable, match="no package 'numpy'"):
+        kit_packing._leave_out(tmp_path, ["numpy"])
 
 
 def test_a_kit_that_is_too_large_is_refused(

@@ -56,6 +56,7 @@ def test_programs_that_are_closed(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     assert len(closed) == 2
 
 
+@pytest.mark.long
 def test_without_handlers_nothing_is_written(tmp_path: Path) -> None:
     path = write_small_model(tmp_path)
     program = (

@@ -182,6 +182,7 @@ vknn.Session
 """
 
 
+@pytest.mark.long
 def test_a_session_at_the_end_of_the_process(path: Path) -> None:
     command = [sys.executable, "-c", AT_EXIT, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)

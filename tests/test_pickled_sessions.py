@@ -24,6 +24,7 @@ def run(session: vknn.Session) -> tuple[str, np.ndarray]:
         return session.precision, session.run(X)["out"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("device", BACKENDS)
 def test_a_session_in_another_process(
     device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

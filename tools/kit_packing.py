@@ -12,6 +12,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import prepare
@@ -49,8 +50,10 @@ class TooLarge(Exception):
     """The kit is larger than it may be."""
 
 
-def pack(target: Path, version: str) -> int:
+def pack(target: Path, version: str, without: Sequence[str] = ()) -> int:
     """Bytes of the kit that it writes, for a version of Python like "3.12".
+
+    ``without``: packages that the other machine has, whose wheels are left out.
 
     Raises Unavailable where something cannot be had, and TooLarge.
     """
@@ -66,6 +69,7 @@ def pack(target: Path, version: str) -> int:
         _add_tests(kit)
         _add_libraries(kit / "libraries")
         _add_wheels(kit / "wheels", version, Path(temporary) / "source")
+        _leave_out(kit / "wheels", without)
         (kit / "packed.json").write_text(json.dumps(_made_from(version), indent=1) + "\n")
         size = sum(path.stat().st_size for path in kit.rglob("*") if path.is_file())
         if size > MOST_BYTES:
@@ -163,6 +167,16 @@ def _add_wheels(folder: Path, version: str, source: Path) -> None:
     _pip([*download, str(built), *PACKAGES, *old])
     _pip([*download, "--no-deps", "ncnn"])  # what it needs beside numpy is for its converters
     _shrink(built)
+
+
+def _leave_out(folder: Path, packages: Sequence[str]) -> None:
+    """Removal of the wheels of these packages."""
+    for name in packages:
+        found = list(folder.glob(f"{name.replace('-', '_')}-*.whl"))
+        if not found:
+            raise Unavailable(f"the kit holds no package {name!r}")
+        for path in found:
+            path.unlink()
 
 
 def _shrink(wheel: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from vknn.answers.nms import overlaps, suppressed
 
@@ -37,6 +38,7 @@ def test_of_equal_scores_the_first_stays() -> None:
     assert suppressed(without_area, np.ones(3), np.zeros(3), 0.5, 9).tolist() == [0, 1, 2]
 
 
+@pytest.mark.long
 def test_hundreds_of_boxes_against_all_pairs() -> None:
     random = np.random.default_rng(3)
     corner = random.uniform(0, 80, (613, 2))

@@ -15,6 +15,8 @@ from vknn.answers import Answer, Found, draw, find_recipe, look
 from vknn.answers.nms import overlaps
 from vknn.pictures import open_picture
 
+pytestmark = pytest.mark.long
+
 Image = pytest.importorskip("PIL.Image")
 
 FACES = [(131, 95, 222, 208), (258, 55, 350, 174), (438, 116, 491, 185), (6, 101, 50, 160)]

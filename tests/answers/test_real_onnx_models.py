@@ -13,6 +13,8 @@ from vknn.answers import draw, look
 from vknn.cli import main
 from vknn.pictures import open_picture
 
+pytestmark = pytest.mark.long
+
 pytest.importorskip("PIL.Image")
 
 #: Each model that takes a picture, and one for it.

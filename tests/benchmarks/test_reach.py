@@ -58,6 +58,7 @@ def test_who_is_ahead_hangs_on_latencies() -> None:
     assert "1.50*" in reach_table([found], {"navi21": 5.0})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "weights"), [("resnet50", 25.5e6), ("vgg16", 138.4e6)])
 def test_made_networks(name: str, weights: float, tmp_path: Path) -> None:
     """They are read, and have as many weights as was published."""

@@ -184,6 +184,7 @@ def test_errors_name_the_file_on_a_full_disk(
     assert (code, err) == (2, "vknn: error: /dev/full: No space left on device\n")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 @pytest.mark.parametrize("more", [(), ("--json",)], ids=["table", "json"])
 def test_a_full_disk_behind_standard_output(more: tuple[str, ...], model: Path) -> None:
@@ -344,6 +345,7 @@ def test_what_is_required_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err.endswith("arguments are required: model\n")
 
 
+@pytest.mark.long
 def test_the_module_runs_and_knows_its_commands() -> None:
     for argv, code in ((["--help"], 0), (["--version"], 0), ([], 2), (["nosuch"], 2)):
         done = subprocess.run(

@@ -35,6 +35,7 @@ def loaded(*ops: tuple[str, str]) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.long
 def test_a_family_is_imported_when_an_op_of_it_is_looked_up() -> None:
     """Convolutions of quantized integers are ops of the family quantized, whose rule is in another;
     every family is looked through for an op that has no rule."""

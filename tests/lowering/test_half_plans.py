@@ -108,6 +108,7 @@ def everything(precision: str) -> Iterator[tuple[str, str]]:
                 yield from ((dispatch.kernel, name) for name, _ in dispatch.variant)
 
 
+@pytest.mark.long
 def test_bfloat16_is_never_multiplied_as_float16() -> None:
     of_float16 = {"DOTS", "COOPERATIVE", "HALF_SUMS"}
     assert of_float16 & {name for _, name in everything("fp16")}

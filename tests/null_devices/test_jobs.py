@@ -21,6 +21,7 @@ for job in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("bad", "line"),
     [

@@ -47,7 +47,7 @@ from vknn.ops.recurrent.rnn import GRU, LSTM
 from vknn.ops.reduction import CumSum, ReduceMean, Softmax
 from vknn.ops.sampling.resize import Resize
 
-pytestmark = pytest.mark.host
+pytestmark = [pytest.mark.host, pytest.mark.long]
 
 #: Bytes of a block in these tests, and the most that a reference may take: so many times its
 #: tensors, and so many blocks (its sums, what it gathers, what it makes of both).

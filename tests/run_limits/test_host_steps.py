@@ -33,7 +33,7 @@ from vknn.ops.text.matching import RegexFullMatch
 from vknn.passes.constant_folding import fold_constants
 from vknn.run_limits import RunLimit, current, waited, within
 
-pytestmark = pytest.mark.host
+pytestmark = [pytest.mark.host, pytest.mark.long]
 
 #: More than what is computed without a look at the limit; far less than a call takes below.
 SOON, LONG = 5.0, 30.0

@@ -56,6 +56,7 @@ def test_a_stream_on_the_device_ends_in_time(slow: vknn.Session) -> None:
         assert [np.array_equal(y["out"], expected) for y in slow.stream([x, x])] == [True, True]
 
 
+@pytest.mark.long
 def test_a_stream_is_not_timed_while_it_waits_for_inputs(endless: vknn.Session) -> None:
     def slowly() -> Iterator[dict[str, np.ndarray]]:
         for _ in range(3):

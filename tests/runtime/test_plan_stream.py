@@ -18,7 +18,7 @@ from vknn.plan import Barrier, Copy, Fill
 from vknn.runtime import Device, Executable, live_objects
 from vknn.runtime.plan_stream import PlanStream
 
-pytestmark = pytest.mark.usefixtures("nothing_forgotten")
+pytestmark = [pytest.mark.usefixtures("nothing_forgotten"), pytest.mark.long]
 
 #: Fixtures: memory that the host works in, staging, inputs written behind a BAR; with a second
 #: queue, staging for both and for outputs alone.

@@ -33,6 +33,7 @@ def digits(count: int) -> tuple[np.ndarray, list[int]]:
     return pictures, [int(t) for t in data.target[:count]]
 
 
+@pytest.mark.long
 def test_mnist_learns_another_hand(folder: Path, tmp_path: Path, device: Any) -> None:
     pictures, labels = digits(120)
     train, test = slice(0, 64), slice(64, 120)
@@ -90,6 +91,7 @@ def test_houses_are_learned_as_pytorch_learns_them(folder: Path, device: Any) ->
     assert result.losses[-1] < 0.1 * result.losses[0]
 
 
+@pytest.mark.long
 def test_houses_with_the_models_own_settings(folder: Path) -> None:
     data = housing(folder)
     with Session(folder / "house_trainable_updatable.mlmodel", device="numpy") as session:

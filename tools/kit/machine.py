@@ -58,8 +58,8 @@ def unpack_wheels(wheels: Path, target: Path) -> None:
         raise Unfit(f"the kit is for Linux on x86_64, not {platform.system()} {platform.machine()}")
     here = f"{sys.version_info[0]}{sys.version_info[1]}"
     chosen = [path for path in sorted(wheels.glob("*.whl")) if fits(path.name, here)]
-    if not any(path.name.startswith("numpy-") for path in chosen):
-        packed = sorted({p.stem.split("-")[-3] for p in wheels.glob("numpy-*.whl")})
+    if not any(path.name.startswith("cffi-") for path in chosen):
+        packed = sorted({p.stem.split("-")[-3] for p in wheels.glob("cffi-*.whl")})
         raise Unfit(f"this Python is cp{here}; the kit was packed for {', '.join(packed)}")
     for path in chosen:
         with zipfile.ZipFile(path) as wheel:

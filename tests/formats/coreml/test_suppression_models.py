@@ -188,6 +188,7 @@ def test_pipelines_whose_network_lacks_a_feature() -> None:
         session(pipeline([network(False), last], [array_feature("x", (3, 12))], outputs))
 
 
+@pytest.mark.long
 def test_a_model_of_coremltools(tmp_path: Path) -> None:
     logging.disable(logging.WARNING)  # it warns that it cannot run models here
     try:

@@ -189,6 +189,7 @@ def test_functions_that_grow_inside_of_subgraphs(tmp_path: Path) -> None:
     assert "more than 200000 nodes" in str(refusal(_model_of(functions), {"x": X}, tmp_path))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [60, 5000])
 def test_long_chains_of_functions(count: int, tmp_path: Path) -> None:
     """Functions that each call the next one, the last of them standing first in the file."""

@@ -75,6 +75,7 @@ def test_a_body_is_planned_once(tmp_path: Path, device: Any) -> None:
     assert counts == [2, 2, 2]
 
 
+@pytest.mark.long
 def test_ten_thousand_rounds_take_seconds(tmp_path: Path) -> None:
     with opened(decaying(), tmp_path) as session:
         start = time.perf_counter()
@@ -133,6 +134,7 @@ def test_growing_values(rounds: str, tmp_path: Path, device: Any) -> None:
             assert found["s"].reshape(-1).tolist() == [size * 2**k for k in range(1, 6)]
 
 
+@pytest.mark.long
 def test_values_that_grow_without_end(tmp_path: Path) -> None:
     with opened(growing("M"), tmp_path) as session, pytest.raises(VknnError, match="limit of|free"):
         session.run({"M": np.int64(60), "x": np.ones(3, np.float32)})

@@ -68,6 +68,7 @@ def versions_in(path: Path) -> set[tuple[str, int]]:
     return found
 
 
+@pytest.mark.long
 def test_all_versions_of_the_catalogue_are_reached(shared: Path, tmp_path: Path) -> None:
     yaml = pytest.importorskip("yaml")
     path = shared / "catalog" / "onnx.yaml"

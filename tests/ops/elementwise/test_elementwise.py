@@ -48,8 +48,10 @@ def test_python_and_shaders_agree_on_the_codes() -> None:
 
 @pytest.mark.host
 def test_every_op_has_a_code() -> None:
-    assert set(op_classes(ew.Unary)) == set(opcodes.UNARY)
-    assert set(op_classes(ew.Binary)) == set(opcodes.BINARY)
+    for base, codes in ((ew.Unary, opcodes.UNARY), (ew.Binary, opcodes.BINARY)):
+        # Other tests in this process may have made ops of their own.
+        own = {op for op in op_classes(base) if op.__module__.startswith("vknn.")}
+        assert own == set(codes)
 
 
 UNARY_CASES: list[tuple[Op, float, float]] = [
