@@ -1,7 +1,8 @@
 #version 450
-#pragma vknn variants ACCESS=0,1,2 BYTES=0,1,2
-#pragma vknn variants ACCESS=0,1,2 BYTES=0,1,2 HALF=1
+#pragma vknn variants ACCESS=0,1,2 BYTES=0,1,2,3
+#pragma vknn variants ACCESS=0,1,2 BYTES=0,1,2,3 HALF=1
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
 #include "common/mathf.glsl"
@@ -10,6 +11,7 @@
 
 // y = clip(round(x / scale) + zero, low, high); x * scale where MULTIPLY is set.
 // BYTES 0: y in the layout of x; 1: x in C4, y in C4B; 2: x LINEAR, y in C4B. An item is a vec4 of y.
+// 3: as 2, `inner` a multiple of four; an item is four vec4s of y in a row, from a vec4 of each channel.
 
 #if BYTES == 2
 INPUT1F(0, x);
@@ -18,7 +20,7 @@ INPUT4F(0, x);
 #endif
 INPUT1S(1, scale);
 INPUT1I(2, zero);
-#if BYTES == 0
+#if BYTES == 0 || BYTES == 3
 OUTPUT4I(3, y);
 #else
 OUTPUT1I(3, y);
@@ -58,12 +60,49 @@ ivec4 sum_of(vec4 v, ivec4 z) {
     return SATURATE != 0 ? saturated_sum(v, z) : ivec4(clamp(v, vec4(-FAR), vec4(FAR))) + z;
 }
 
+ivec4 quantized(vec4 v, vec4 s, ivec4 z) {
+    precise vec4 scaled = v * s;
+    v = rounded(MULTIPLY != 0 ? scaled : ieee_quotient(v, s));
+    v = if_(isnan(v), vec4(0.0), v);
+    return clamp(sum_of(v, z), ivec4(p.low), ivec4(p.high));
+}
+
+#if BYTES >= 2
+// Takes the channel block and the place in it apart: the place of x's first element of the block.
+int first_of(int at, int inner, out int channel) {
+    int row = quotient(at, inner), blocks = (p.channels + 3) / 4;
+    int batch = quotient(row, blocks);
+    channel = 4 * (row - batch * blocks);
+    return (batch * p.channels + channel) * inner + (at - row * inner);
+}
+#endif
+
+#if BYTES == 3
+void main() {
+    // Read before the loop: CPU drivers read it anew wherever it stands.
+    float s = LOAD1(scale, 0);
+    int z = LOAD1(zero, 0);
+    int inner = p.inner / 4;
+    FOR_EACH_ITEM(i, p.count, p.chunk) {
+        int channel;
+        int from = first_of(i, inner, channel);
+        ivec4 words = ivec4(0);
+        [[unroll]] for (int k = 0; k < 4; ++k) {
+            int c = min(channel + k, p.channels - 1);
+            if (SCALE_VECTOR != 0) s = LOAD1(scale, c);
+            if (ZERO_VECTOR != 0) z = LOAD1(zero, c);
+            ivec4 q = quantized(LOAD4(x, from + (c - channel) * inner), vec4(s), ivec4(z));
+            words |= channel + k < p.channels ? (q & 255) << (8 * k) : ivec4(0);
+        }
+        STORE4(y, i, words);
+    }
+}
+#else
 vec4 values(int at) {
 #if BYTES == 2
-    int row = quotient(at, p.inner), blocks = (p.channels + 3) / 4;
-    int batch = quotient(row, blocks);
-    ivec4 channel = min(4 * (row - batch * blocks) + ivec4(0, 1, 2, 3), ivec4(p.channels - 1));
-    ivec4 place = (batch * p.channels + channel) * p.inner + (at - row * p.inner);
+    int channel;
+    int from = first_of(at, p.inner, channel);
+    ivec4 place = from + p.inner * min(ivec4(0, 1, 2, 3), ivec4(p.channels - 1 - channel));
     return vec4(LOAD1(x, place.x), LOAD1(x, place.y), LOAD1(x, place.z), LOAD1(x, place.w));
 #else
     return LOAD4(x, at);
@@ -82,11 +121,7 @@ void main() {
             if (ZERO_VECTOR != 0)
                 z = ivec4(LOAD1(zero, c.x), LOAD1(zero, c.y), LOAD1(zero, c.z), LOAD1(zero, c.w));
         }
-        vec4 v = values(i);
-        precise vec4 scaled = v * s;
-        v = rounded(MULTIPLY != 0 ? scaled : ieee_quotient(v, s));
-        v = if_(isnan(v), vec4(0.0), v);
-        ivec4 q = clamp(sum_of(v, z), ivec4(p.low), ivec4(p.high));
+        ivec4 q = quantized(values(i), s, z);
         if (PADDING_LANES != 0) q = keep_channels(q, i, p.inner, p.channels);
 #if BYTES == 0
         STORE4(y, i, q);
@@ -95,3 +130,4 @@ void main() {
 #endif
     }
 }
+#endif

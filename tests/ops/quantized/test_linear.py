@@ -100,7 +100,7 @@ def test_zero_points_that_are_not_exact_are_refused() -> None:
 
 
 @pytest.mark.parametrize("dtype", [DType.INT8, DType.UINT8])
-@pytest.mark.parametrize("shape", [(1, 3, 5, 7), (2, 8, 3, 1), (2, 7)])
+@pytest.mark.parametrize("shape", [(1, 3, 5, 7), (2, 8, 3, 1), (2, 7), (2, 7, 3, 4), (1, 4, 8)])
 def test_bytes_of_floats_for_a_convolution(shape: tuple[int, ...], dtype: DType) -> None:
     """From rows and from blocks of channels to words of bytes, and back to floats."""
     info = np.iinfo(dtype.numpy)
@@ -112,6 +112,9 @@ def test_bytes_of_floats_for_a_convolution(shape: tuple[int, ...], dtype: DType)
     assert layouts >= {(Layout.LINEAR, Layout.C4B), (Layout.C4, Layout.C4B)}
     for multiply in (False, True):
         check_op(dataclasses.replace(op, multiply=multiply), floats(*shape), scalar(0.7), zero)
+    scales = RNG.uniform(0.1, 2, shape[1]).astype(np.float32)
+    zeros = RNG.integers(info.min, info.max, shape[1], dtype.numpy)
+    check_op(op, floats(*shape), scales, zeros, constants=(1, 2))
     special = floats(*shape)
     special.reshape(-1)[:3] = np.inf, -np.inf, np.nan
     check_op(op, special, scalar(0.7), zero)

@@ -25,6 +25,8 @@ from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear, RoundBFl
 
 #: Smallest normal float32.
 _NORMAL = np.finfo(np.float32).smallest_normal
+#: Variants (BYTES) of quantize.comp that read rows: elements, or vec4s of four places.
+_ONE_BY_ONE, _BY_FOUR = 2, 3
 #: Types whose sums are far from the ends of int32.
 _NARROW = (DType.INT8, DType.UINT8, DType.INT16, DType.UINT16)
 
@@ -95,14 +97,16 @@ def _emit(
     scale = _parameter(emitter, 1)
     second = _second_parameter(emitter, DType.INT32 if quantize else DType.FLOAT32)
     count = vector_count(x, packed)
-    push = {"count": count, **_channel_push(x, packed, axis)}
+    channel = _channel_push(x, packed, axis)
+    in_bytes = _bytes_variant(layouts, channel["inner"])
+    if in_bytes == _BY_FOUR:
+        count //= 4
+    push = {"count": count, **channel}
     if isinstance(op, QuantizeLinear):
         push |= {"low": op.low, "high": op.high}
-        in_bytes = 0 if target is source else 1 if source is Layout.C4 else 2
     else:
         push["zero"] = op.zero
-        in_bytes = int(source is Layout.C4B)
-    read = read1 if source is not packed else read4
+    read = read1 if in_bytes == _ONE_BY_ONE else read4
     inputs = [read(emitter.input(0)), read1(scale), read1(second)]
     emitter.dispatch_items(
         "quantized/quantize" if quantize else "quantized/dequantize",
@@ -113,6 +117,15 @@ def _emit(
         defines={"BYTES": in_bytes},
         flops=3 * x.size,
     )
+
+
+def _bytes_variant(layouts: tuple[Layout, Layout], inner: int) -> int:
+    """The define BYTES of the kernels."""
+    if Layout.C4B not in layouts:
+        return 0
+    if layouts[0] is not Layout.LINEAR:
+        return 1
+    return _ONE_BY_ONE if inner % 4 else _BY_FOUR
 
 
 def _spec(
