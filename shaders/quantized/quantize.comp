@@ -32,6 +32,7 @@ layout(constant_id = 12) const int ZERO_VECTOR = 0;
 layout(constant_id = 13) const int MULTIPLY = 0;
 layout(constant_id = 14) const int HALF_AWAY = 0;
 layout(constant_id = 15) const int SATURATE = 1;  // the sum may be beyond int32
+layout(constant_id = 17) const int NEAR = 0;      // 1: scales are of 2^-60 to 2^60 in size
 layout(constant_id = 16) const int PADDING_LANES = 0;  // C4: there are lanes behind the last channel
 
 layout(push_constant) uniform P {
@@ -60,9 +61,11 @@ ivec4 sum_of(vec4 v, ivec4 z) {
     return SATURATE != 0 ? saturated_sum(v, z) : ivec4(clamp(v, vec4(-FAR), vec4(FAR))) + z;
 }
 
-ivec4 quantized(vec4 v, vec4 s, ivec4 z) {
+// `high`: the upper part of s.
+ivec4 quantized(vec4 v, vec4 s, vec4 high, ivec4 z) {
     precise vec4 scaled = v * s;
-    v = rounded(MULTIPLY != 0 ? scaled : ieee_quotient(v, s));
+    if (MULTIPLY == 0) scaled = NEAR != 0 ? near_quotient(v, s, high, s - high) : ieee_quotient(v, s);
+    v = rounded(scaled);
     v = if_(isnan(v), vec4(0.0), v);
     return clamp(sum_of(v, z), ivec4(p.low), ivec4(p.high));
 }
@@ -83,15 +86,20 @@ void main() {
     float s = LOAD1(scale, 0);
     int z = LOAD1(zero, 0);
     int inner = p.inner / 4;
+    float high = high_part(vec4(s)).x;
     FOR_EACH_ITEM(i, p.count, p.chunk) {
         int channel;
         int from = first_of(i, inner, channel);
         ivec4 words = ivec4(0);
         [[unroll]] for (int k = 0; k < 4; ++k) {
             int c = min(channel + k, p.channels - 1);
-            if (SCALE_VECTOR != 0) s = LOAD1(scale, c);
+            if (SCALE_VECTOR != 0) {
+                s = LOAD1(scale, c);
+                high = high_part(vec4(s)).x;
+            }
             if (ZERO_VECTOR != 0) z = LOAD1(zero, c);
-            ivec4 q = quantized(LOAD4(x, from + (c - channel) * inner), vec4(s), ivec4(z));
+            vec4 v = LOAD4(x, from + (c - channel) * inner);
+            ivec4 q = quantized(v, vec4(s), vec4(high), ivec4(z));
             words |= channel + k < p.channels ? (q & 255) << (8 * k) : ivec4(0);
         }
         STORE4(y, i, words);
@@ -113,15 +121,18 @@ void main() {
     // Read before the loop: CPU drivers read it anew wherever it stands.
     vec4 s = vec4(LOAD1(scale, 0));
     ivec4 z = ivec4(LOAD1(zero, 0));
+    vec4 high = high_part(s);
     FOR_EACH_ITEM(i, p.count, p.chunk) {
         if (SCALE_VECTOR != 0 || ZERO_VECTOR != 0) {
             ivec4 c = channels_of(C4, i, p.inner, p.channels);
-            if (SCALE_VECTOR != 0)
+            if (SCALE_VECTOR != 0) {
                 s = vec4(LOAD1(scale, c.x), LOAD1(scale, c.y), LOAD1(scale, c.z), LOAD1(scale, c.w));
+                high = high_part(s);
+            }
             if (ZERO_VECTOR != 0)
                 z = ivec4(LOAD1(zero, c.x), LOAD1(zero, c.y), LOAD1(zero, c.z), LOAD1(zero, c.w));
         }
-        ivec4 q = quantized(values(i), s, z);
+        ivec4 q = quantized(values(i), s, high, z);
         if (PADDING_LANES != 0) q = keep_channels(q, i, p.inner, p.channels);
 #if BYTES == 0
         STORE4(y, i, q);

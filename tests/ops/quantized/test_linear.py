@@ -55,7 +55,12 @@ def test_quotients_are_exact() -> None:
     scale = np.float32(0.0472)
     x = (np.arange(-127, 127, dtype=np.float32) + np.float32(0.5)) * scale
     x = np.concatenate([x, np.nextafter(x, np.float32(9)), np.nextafter(x, np.float32(-9))])[None]
-    check_op(QuantizeLinear(), x, scalar(float(scale)))
+    for unit in (1.0, 2.0**-55, 2.0**55, 2.0**70):  # beyond 2^60 another formula is taken
+        for constants in ((), (1,)):
+            given = (x * np.float32(unit), scalar(float(scale) * unit))
+            check_op(QuantizeLinear(), *given, constants=constants)
+            wide = QuantizeLinear(DType.INT32, -(1 << 31), (1 << 31) - 1)
+            check_op(wide, *given, constants=constants)
 
 
 def test_extremes() -> None:
@@ -63,7 +68,9 @@ def test_extremes() -> None:
     for dtype in (DType.INT8, DType.UINT8, DType.INT16, DType.INT32):
         info = np.iinfo(dtype.numpy)
         zero = np.array(3, np.int32)
-        check_op(QuantizeLinear(dtype, int(info.min), int(info.max)), x, scalar(1.0), zero)
+        for constants in ((), (1, 2)):
+            op = QuantizeLinear(dtype, int(info.min), int(info.max))
+            check_op(op, x, scalar(1.0), zero, constants=constants)
     check_op(QuantizeLinear(low=-127), x, scalar(1.0))
 
 

@@ -701,7 +701,7 @@ KERNELS: dict[str, tuple[str, str]] = {
     "quantized/quantize": (
         "count chunk inner channels low high",
         "C4=10 SCALE_VECTOR=11 ZERO_VECTOR=12 MULTIPLY=13 HALF_AWAY=14 SATURATE=15 "
-        "PADDING_LANES=16 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+        "PADDING_LANES=16 NEAR=17 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "quantized/reduce_prod": (
         "rows width chunk factor right zero_in zero_out low high",

@@ -147,11 +147,17 @@ def _spec(
             **shared,
             "ZERO_VECTOR": second,
             "MULTIPLY": int(op.multiply),
+            "NEAR": int(_is_near(problem.constants[1])),
             "HALF_AWAY": int(op.rounding == "half_away"),
             "SATURATE": int(not narrow or op.dtype not in _NARROW),
         }
     signs = {"BYTES_UNSIGNED": 1} if layout is Layout.C4B and x.dtype is DType.UINT8 else {}
     return {**shared, **signs, "BIAS_VECTOR": second, "BIAS": int(types[1] is not None)}
+
+
+def _is_near(scale: np.ndarray | None) -> bool:
+    """Whether a scale and its products are far from the ends of float32."""
+    return scale is not None and bool(((2.0**-60 < scale) & (scale < 2.0**60)).all())
 
 
 def _channel_push(x: TensorType, layout: Layout, axis: int) -> dict[str, int]:
