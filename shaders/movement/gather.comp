@@ -1,6 +1,7 @@
 #version 450
 #pragma vknn variants ACCESS=0,1,2 ELEM=0,1 WIDE=0,1
 #pragma vknn variants ACCESS=0,1,2 ELEM=0 WIDE=0,1 HALF=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 WIDE=0,1 BYTES=1
 #extension GL_GOOGLE_include_directive : require
 #include "common/tensor.glsl"
 #include "common/indexing.glsl"
@@ -11,11 +12,20 @@
 // The output is seen as up to six axes, the last ones of `size`; where it is C4, axis CHANNEL counts
 // blocks of four channels. A place along axis d goes through `before` and `extent` (PAD), then to
 // the input by `stride`; along axis SPLIT it is a channel of a C4 input, `stride` is that of a block.
-// WIDE: whole vec4s are moved; sizes and strides count vec4s.
-#if WIDE
+// WIDE: whole vec4s are moved; sizes and strides count vec4s. BYTES: the input is in C4B.
+#ifndef BYTES
+#define BYTES 0
+#endif
+#if BYTES
+INPUT1(0, x);
+#define VECTOR(i) bytes_of(LOAD1(x, i), BYTES_UNSIGNED)
+#define ELEMENT(i) byte_of(LOAD1(x, (i) >> 2), (i) & 3)
+#elif WIDE
 INPUT4(0, x);
+#define VECTOR(i) LOAD4(x, i)
 #else
 INPUT1(0, x);
+#define ELEMENT(i) LOAD1(x, i)
 #endif
 INPUT1(1, values);
 OUTPUT4(2, y);
@@ -33,6 +43,11 @@ layout(push_constant) uniform P {
     int count, chunk, elements, base, channels, split_step, fill;
     int size[6], stride[6], before[6], extent[6];
 } p;
+
+int byte_of(int word, int k) {
+    int shifted = word << (24 - 8 * k);
+    return BYTES_UNSIGNED != 0 ? int(uint(shifted) >> 24) : shifted >> 24;
+}
 
 #if ELEM == 0
 #define FILL intBitsToFloat(p.fill)
@@ -112,7 +127,7 @@ void move(int i) {
     bool inside;
     int block;
     int from = source(i, inside, block);
-    VEC4 v = LOAD4(x, from);
+    VEC4 v = VECTOR(from);
     if (PAD == 1) {
         int c = block * 4, last = p.channels - 1;
         VEC4 fill = VEC4(FILL);
@@ -129,7 +144,7 @@ void move(int i) {
 }
 #else
 SCALAR element(int from, bool inside, int channel) {
-    SCALAR v = LOAD1(x, from);
+    SCALAR v = ELEMENT(from);
     if (PAD == 1) v = inside ? v : constant(channel);
     return v;
 }

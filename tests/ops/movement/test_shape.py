@@ -70,7 +70,9 @@ def test_transpose(perm: tuple[int, ...], shape: tuple[int, ...]) -> None:
 
 
 def test_transpose_of_integers() -> None:
-    check_op(Transpose((0, 2, 1)), ramp(2, 5, 3, dtype=np.int8))
+    for dtype in (np.int8, np.uint8):
+        check_op(Transpose((0, 2, 1)), ramp(2, 5, 3, dtype=dtype))
+        check_op(Transpose((0, 2, 3, 1)), ramp(1, 8, 3, 5, dtype=dtype) - dtype(90))
     check_op(Transpose((0, 2, 1)), ramp(1, 8, 4, dtype=np.int32))
 
 
@@ -102,6 +104,7 @@ def test_slice(op: Op, shape: tuple[int, ...]) -> None:
 
 def test_slice_of_integers() -> None:
     check_op(Slice((1, 0), (4, 2), (1, 2)), ramp(1, 5, 3, dtype=np.int8))
+    check_op(Slice((4,), (11,), (1,)), ramp(2, 13, 2, 2, dtype=np.uint8))
 
 
 @pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric"])
@@ -141,6 +144,7 @@ def test_pad_with_values_by_channel(channels: int) -> None:
 
 def test_pad_of_integers() -> None:
     check_op(Pad((0, 0, 1, 0, 0, 2), "constant", -7.0), ramp(1, 5, 3, dtype=np.int8))
+    check_op(Pad((0, 1, 1, 0, 2, 0), "edge"), ramp(1, 8, 3, dtype=np.uint8))
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, np.int8])

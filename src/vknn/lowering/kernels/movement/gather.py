@@ -84,6 +84,11 @@ def input_strides(type_: TensorType, layout: Layout) -> list[int]:
     return [blocks * spatial * 4, spatial * 4, *(4 * s for s in inner[2:])]
 
 
+def in_vectors(layout: Layout) -> Layout:
+    """The layout with vec4s in the places of C4B's words."""
+    return Layout.C4 if layout is Layout.C4B else layout
+
+
 def can_gather(what: GatherMap, source: Layout, target: Layout) -> bool:
     """True where the shader has room for the axes (after merging what can be merged)."""
     return len(_shader_map(what, source, target, False).dims) <= MAX_AXES
@@ -96,7 +101,10 @@ def gather(
     target: Layout,
     values: Ref | None = None,
 ) -> None:
-    """One dispatch that makes output 0 from input 0. ``values``: constants by channel."""
+    """One dispatch that makes output 0 from input 0. ``values``: constants by channel.
+
+    ``source`` of an input in C4B is C4.
+    """
     wide = is_wide(what, source, target)
     program = _shader_map(what, source, target, wide)
     lead = MAX_AXES - len(program.dims)
@@ -106,6 +114,7 @@ def gather(
     vectors = math.prod(d.size for d in dims)
     count = vectors if wide or to_c4 else ceil_div(vectors, 4)
     x, y = emitter.input(0), emitter.output()
+    read = read4 if wide or x.is_bytes else read1
     spec = {
         "RANK": max(1, len(program.dims)),
         "CHANNEL": program.channel + lead if program.channel >= 0 else -1,
@@ -115,10 +124,11 @@ def gather(
         "VALUES": int(values is not None),
         "SHUFFLE": what.shuffle if program.split >= 0 else 0,
         "PADDING_LANES": int(wide and to_c4 and channels % 4 != 0),
+        "BYTES_UNSIGNED": int(what.input.dtype is DType.UINT8),
     }
     emitter.dispatch_items(
         "movement/gather",
-        [read4(x) if wide else read1(x), read1(values if values is not None else x), write(y)],
+        [read(x), read(x) if values is None else read1(values), write(y)],
         grid(emitter.problem.limits, count, vectors),
         push={
             "count": count,
@@ -130,7 +140,11 @@ def gather(
             **by_field(dims, "size", "stride", "before", "extent"),
         },
         spec=spec,
-        defines={"ELEM": int(not y.is_float), "WIDE": int(wide)},
+        defines={
+            "ELEM": int(not y.is_float),
+            "WIDE": int(wide),
+            **({"BYTES": 1} if x.is_bytes else {}),
+        },
     )
 
 

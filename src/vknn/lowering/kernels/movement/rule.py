@@ -10,7 +10,14 @@ from dataclasses import replace
 
 from vknn.graph import DType, TensorType
 from vknn.lowering.kernels.movement.concat import concat_candidates
-from vknn.lowering.kernels.movement.gather import GatherAxis, GatherMap, can_gather, gather, is_wide
+from vknn.lowering.kernels.movement.gather import (
+    GatherAxis,
+    GatherMap,
+    can_gather,
+    gather,
+    in_vectors,
+    is_wide,
+)
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
@@ -275,10 +282,10 @@ def gather_candidates(
     """Candidates for every pair of layouts. ``values``: the layout of a second input."""
     return [
         _candidate(problem, what, source, target, values)
-        for source, target in itertools.product(PLAIN, PLAIN)
+        for source, target in itertools.product((*PLAIN, Layout.C4B), PLAIN)
         if allows(what.input, source)
         and allows(what.output, target)
-        and can_gather(what, source, target)
+        and can_gather(what, in_vectors(source), target)
     ]
 
 
@@ -289,12 +296,12 @@ def _candidate(
     target: Layout,
     values: Layout | None = None,
 ) -> Candidate:
-    machine = problem.machine
+    machine, seen = problem.machine, in_vectors(source)
     moved = storage_bytes(what.output, target) * machine.byte * 2
-    cost = machine.dispatch + moved * (1.0 if is_wide(what, source, target) else SCALAR_PENALTY)
+    cost = machine.dispatch + moved * (1.0 if is_wide(what, seen, target) else SCALAR_PENALTY)
     name = f"gather_{source.value}_{target.value}"
     inputs = (source,) if values is None else (source, values)
-    emit = functools.partial(_emit_gather, what=what, source=source, target=target)
+    emit = functools.partial(_emit_gather, what=what, source=seen, target=target)
     return Candidate(name, inputs, (target,), emit, cost)
 
 

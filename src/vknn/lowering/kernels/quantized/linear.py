@@ -157,7 +157,7 @@ def _spec(
 
 def _is_near(scale: np.ndarray | None) -> bool:
     """Whether a scale and its products are far from the ends of float32."""
-    return scale is not None and bool(((2.0**-60 < scale) & (scale < 2.0**60)).all())
+    return scale is not None and bool(((scale > 2.0**-60) & (scale < 2.0**60)).all())
 
 
 def _channel_push(x: TensorType, layout: Layout, axis: int) -> dict[str, int]:
