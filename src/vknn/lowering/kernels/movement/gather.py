@@ -114,7 +114,7 @@ def gather(
     vectors = math.prod(d.size for d in dims)
     count = vectors if wide or to_c4 else ceil_div(vectors, 4)
     x, y = emitter.input(0), emitter.output()
-    read = read4 if wide or x.is_bytes else read1
+    one = read4(x) if x.is_bytes else read1(x)  # a word of bytes is read as the vec4 that it is
     spec = {
         "RANK": max(1, len(program.dims)),
         "CHANNEL": program.channel + lead if program.channel >= 0 else -1,
@@ -128,7 +128,7 @@ def gather(
     }
     emitter.dispatch_items(
         "movement/gather",
-        [read(x), read(x) if values is None else read1(values), write(y)],
+        [read4(x) if wide else one, one if values is None else read1(values), write(y)],
         grid(emitter.problem.limits, count, vectors),
         push={
             "count": count,
