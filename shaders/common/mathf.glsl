@@ -283,7 +283,8 @@ vec4 m_pow(vec4 v, vec4 w) {
     y = if_(m_sign_bit(v), minus, y);
     y = if_(isnan(v), v, if_(isnan(w), w, y));
     y = if_(equal(v, vec4(1.0)), v, y);
-    return if_(equal(w, vec4(0.0)), vec4(1.0), y);
+    // A subnormal exponent is a zero, as is a subnormal base.
+    return if_(lessThan(abs(w), vec4(1.1754944e-38)), vec4(1.0), y);
 }
 
 // a - q b with the product's rounding error (Dekker's product over Veltkamp's split). The split of a

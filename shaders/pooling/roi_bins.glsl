@@ -55,6 +55,8 @@ Bin bin_of(float low, float high, float scale, float share, int number, int bins
             from = floor(low + n * width);
             to = ceil(low + (n + 1.0) * width);
         }
+        // A scale may take corners beyond float32; where no number is left, bins are empty.
+        if (isnan(high - low) || isnan(from) || isnan(to)) return bin;
         bin.first = int(clamp(from, 0.0, length_));
         bin.last = int(clamp(to, 0.0, length_));
         bin.count = float(max(bin.last - bin.first, 1));

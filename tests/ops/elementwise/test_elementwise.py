@@ -154,6 +154,12 @@ def test_pow() -> None:
     check_op(ew.Pow(), whole.T.copy(), normal(7, 6).round(), tolerance=2e-6, access=("texel",))
 
 
+def test_powers_of_subnormal_numbers() -> None:
+    """To a subnormal exponent: 1, as of zeros both, however many of the two a device flushes."""
+    tiny = np.float32([1e-38, 1e-45, 1, 2, 3e38])
+    check_op(ew.Pow(), tiny, tiny[:2].reshape(2, 1))
+
+
 @pytest.mark.parametrize("exponent", [0.5, -0.5, 1.5, 2, -1, 3, np.inf, -np.inf])
 def test_one_exponent_for_all(exponent: float) -> None:
     """NumPy takes some of them by another way than an array of exponents."""

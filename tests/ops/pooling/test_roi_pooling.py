@@ -390,3 +390,19 @@ def test_regions_of_1e38_pixels(op: RoiAlign, far: float) -> None:
     rois = np.array(corners, np.float32)
     assert np.isfinite(op.reference(x, rois)[0]).all()
     check_op(op, x, rois)
+
+
+@pytest.mark.parametrize("scale", [1.0, 2.0, 3e38])
+@pytest.mark.parametrize("kind", [MaxRoiPool, PositionSensitiveRoiPool])
+def test_bins_that_are_beyond_float32(kind: type, scale: float) -> None:
+    """Where a difference of corners is no number, a bin is empty."""
+    far = np.float32(2e38)
+    corners = [[0, 0, far, 3], [far, far, far, far], [-far, 0, far, 4], [1, 1, 2, 2], [0, 0, 0, 0]]
+    x = np.random.default_rng(1).standard_normal((1, 6, 5, 7)).astype(np.float32)
+    check_op(kind((2, 3), scale), x, np.array(corners, np.float32))
+
+
+def test_scales_that_are_no_number_are_refused() -> None:
+    for scale in (np.nan, np.inf):
+        with pytest.raises(ShapeError, match="spatial_scale"):
+            MaxRoiPool((2, 2), scale).infer(TensorType((1, 3, 5, 7)), TensorType((2, 4)))

@@ -6,6 +6,7 @@ the image first; a number that no image has gives zeros. Coordinates are compute
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ class RegionPool(Op):
         require_float(self, x, rois)
         sizes = self.output_size
         require(len(sizes) == 2 and min(sizes) >= 1, f"{name}: output_size {sizes}")
+        known = math.isfinite(self.spatial_scale)
+        require(known, f"{name}: spatial_scale {self.spatial_scale}")
         require(x.rank == 4 and 0 not in x.shape[2:], f"{name}: {x} should be [N, C, H, W]")
         fits = rois.rank == 2 and rois.shape[1] in (4, 5)
         require(fits, f"{name}: rois {rois} should be [R, 4] or [R, 5]")
@@ -214,8 +217,10 @@ class _WholePlaces(RegionPool):
         low, length = self._extent(corners)
         number = np.arange(self.output_size[axis], dtype=np.float32)
         begins, ends = self._places(low, self._width(length, axis), number)
-        pairs = zip(np.clip(begins, 0, size), np.clip(ends, 0, size), strict=True)
-        return [(int(a), int(b)) for a, b in pairs]
+        # A scale may take corners beyond float32; where no number is left, bins are empty.
+        unknown = np.isnan(begins) | np.isnan(ends)
+        places = (np.where(unknown, 0, np.clip(v, 0, size)) for v in (begins, ends))
+        return [(int(a), int(b)) for a, b in zip(*places, strict=True)]
 
     def _width(self, length: np.float32, axis: int) -> np.float32:
         """The size of a bin along an axis."""
@@ -266,7 +271,7 @@ class MaxRoiPool(_WholePlaces):
 
     def _extent(self, corners: np.ndarray) -> tuple[np.float32, np.float32]:
         low, high = rounded(corners * np.float32(self.spatial_scale))
-        return low, max(high - low + np.float32(1), np.float32(1))
+        return low, np.maximum(high - low + np.float32(1), np.float32(1))
 
     def _width(self, length: np.float32, axis: int) -> np.float32:
         if self.shares is None:
@@ -322,7 +327,7 @@ class PositionSensitiveRoiPool(_WholePlaces):
     def _extent(self, corners: np.ndarray) -> tuple[np.float32, np.float32]:
         ends = rounded(corners + np.asarray((0, 1), np.float32))
         low, high = ends * np.float32(self.spatial_scale)
-        return low, max(high - low, np.float32(0.1))
+        return low, np.maximum(high - low, np.float32(0.1))
 
     def _places(
         self, low: np.float32, width: np.float32, number: np.ndarray
