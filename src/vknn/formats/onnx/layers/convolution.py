@@ -88,7 +88,7 @@ def _overlapped(c: Context, given: list[int] | None, bias: Value | None) -> Valu
     """ConvTranspose of the first input; ``given``: pads that take the place of the attribute's."""
     weights = c.value(1)
     c.require(weights.type.rank >= 3, f"has the weights {weights.type}")
-    w = window(c, weights.type.dims[2:], negative=True)
+    w = window(c, weights.type.dims[2:], negative=True, spreads=True)
     _check_pads(c, w)
     axes = len(w.kernel)
     extra = list(c.int_list("output_padding", (0,) * axes, axes))

@@ -116,7 +116,7 @@ def _outer_sums(parts: Sequence[np.ndarray], strides: Sequence[int]) -> np.ndarr
 @operator("MaxUnpool", 9, 11, 22, inputs=(2, 3))
 def max_unpool(c: Context) -> Value:
     """Elements at the places that MaxPool gave, zeros elsewhere"""
-    w, x, places = window(c, dilated=False), c.x, c.value(1)
+    w, x, places = window(c, dilated=False, spreads=True), c.x, c.value(1)
     c.require(places.type.dims == x.type.dims, f"has the places {places.type} for {x.type}")
     axes, dims = len(w.kernel), x.type.dims
     whole = [

@@ -72,10 +72,12 @@ def window(
     kernel: Sequence[int] | None = None,
     dilated: bool = True,
     negative: bool = False,
+    spreads: bool = False,
 ) -> WindowAttributes:
     """The window of a node; ``kernel``: of its weights, which an attribute may only repeat.
 
-    ``negative``: whether the caller takes pads below 0 (:func:`cropped`).
+    ``negative``: whether the caller takes pads below 0 (:func:`cropped`). ``spreads``: whether
+    strides lead through the result, not through the first input.
     """
     stated = c.int_list("kernel_shape", None)
     if kernel is None:
@@ -102,7 +104,11 @@ def window(
     c.require(sane, f"has the impossible pads {list(found.pads)}")
     if min(found.pads) < 0 and not negative:
         c.refuse(f"the negative pads {list(found.pads)}")
-    return found
+    if spreads:
+        return found
+    # A stride that leads out of the image is as good as any other, but may exceed 32 bits.
+    most = max(1, *c.x.type.dims) + 2 * max(map(abs, found.pads))
+    return replace(found, strides=tuple(min(stride, most) for stride in found.strides))
 
 
 def cropped(
