@@ -202,6 +202,10 @@ def over_axes(
 
 def window_sums(c: Context, x: Value, w: WindowAttributes) -> Value:
     """Sums of windows, of up to three axes, of a tensor of floats, padding being 0."""
-    channels = x.type.dims[1]
-    ones = c.constant(np.ones((channels, 1, *w.kernel), x.type.dtype.numpy), "ones")
-    return c.add(Conv(w.strides, w.pads, w.dilations, channels), x, ones)
+    (n, channels), sizes = x.type.dims[:2], x.type.dims[2:]
+    ones = c.constant(np.ones((max(channels, 1), 1, *w.kernel), x.type.dtype.numpy), "ones")
+    op = Conv(w.strides, w.pads, w.dilations, max(channels, 1))
+    if channels:
+        return c.add(op, x, ones)
+    (found,) = op.infer(x.type.with_shape((n, 1, *sizes)), ones.type)
+    return c.constant(np.zeros((n, 0, *found.dims[2:]), x.type.dtype.numpy), "nothing")
