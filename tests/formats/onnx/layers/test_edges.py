@@ -218,3 +218,13 @@ def test_nothing_to_compute(run) -> None:
     heads = {"q_num_heads": 2, "kv_num_heads": 2}
     found, after = run("LinearAttention", given, opset=27, outputs=2, **heads)
     assert found.shape == (0, 3, 8) and after.shape == state.shape
+
+
+def test_transposed_convolutions_of_nothing(run) -> None:
+    """Of an empty axis a window less a stride is left, zeros with a bias."""
+    x, w = np.zeros((1, 2, 0, 3), np.float32), np.ones((2, 2, 3, 2), np.float32)
+    bias = np.array([1, 2, 3, 4], np.float32)
+    (found,) = run("ConvTranspose", [x, w, bias], strides=(2, 1), group=2)
+    np.testing.assert_array_equal(found, np.broadcast_to(bias[:, None, None], (1, 4, 1, 4)))
+    with pytest.raises(VknnError, match="has the pads"):
+        run("ConvTranspose", [x, w, bias], strides=(3, 1), group=2)
