@@ -96,14 +96,58 @@ vec4 m_cos_core(vec4 r) {
     return 1.0 - 0.5 * u + u * u * (4.1666647e-2 + u * (-1.3887361e-3 + u * 2.4437729e-5));
 }
 
-// v = r + q * pi/2 with |r| <= pi/4; pi/2 in three parts of at most 11 bits and the rest
-// (exact for |q| < 8192).
+// 2/pi in binary, 224 places behind a word of zeros.
+const uint M_TWO_OVER_PI[8] = uint[8](
+    0u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu);
+
+uint m_two_over_pi(int place) {
+    int word = place >> 5, shift = place & 31;
+    uint rest = shift == 0 ? 0u : M_TWO_OVER_PI[word + 1] >> (32 - shift);
+    return (M_TWO_OVER_PI[word] << shift) | rest;
+}
+
+// v = r + q * pi/2 with |r| <= pi/4 for 2^12 < |v| < infinity (Payne and Hanek): of v * 2/pi, whole
+// numbers times powers of two, all that is a multiple of 4 is left out.
+float m_far_quadrant(float v, out int q) {
+    uint bits = floatBitsToUint(v);
+    uint digits = (bits & 0x7fffffu) | 0x800000u;
+    int place = int((bits >> 23) & 255u) - 150 + 30;  // the first place that counts has the weight 2
+    uint high0, low0, high1, low1, carry;
+    umulExtended(digits, m_two_over_pi(place + 64), high0, low0);
+    umulExtended(digits, m_two_over_pi(place + 32), high1, low1);
+    uint low = uaddCarry(low1, high0, carry);
+    uint high = digits * m_two_over_pi(place) + high1 + carry;  // quarters of 2^32 are turns of pi/2
+    uint turns = (high + 0x20000000u) >> 30;
+    high -= turns << 30;
+    bool below = (high & 0x80000000u) != 0u;
+    if (below) {
+        low = ~low + 1u;
+        high = ~high + (low == 0u ? 1u : 0u);
+    }
+    float r = (float(high) * 9.31322575e-10 + float(low) * 2.16840434e-19) * 1.57079633;
+    bool negative = v < 0.0;
+    q = negative ? -int(turns) : int(turns);
+    return below != negative ? -r : r;
+}
+
+void m_far_part(float v, inout float r, inout int q) {
+    if (abs(v) > 8192.0 && abs(v) < M_INF) r = m_far_quadrant(v, q);
+}
+
+// v = r + q * pi/2 with |r| <= pi/4; up to 8192 with pi/2 in three parts of at most 11 bits and the
+// rest (exact for |q| < 8192).
 vec4 m_quadrant(vec4 v, out ivec4 q) {
     vec4 n = roundEven(v * 0.63661977);
     q = ivec4(n) & 3;
     precise vec4 r = v - n * 1.5703125;
     r = r - n * 4.8375129699707e-4;
     r = r - n * 7.54953362047672e-8;
+    if (any(greaterThan(abs(v), vec4(8192.0)))) {
+        m_far_part(v.x, r.x, q.x);
+        m_far_part(v.y, r.y, q.y);
+        m_far_part(v.z, r.z, q.z);
+        m_far_part(v.w, r.w, q.w);
+    }
     return r;
 }
 

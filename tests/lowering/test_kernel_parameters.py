@@ -118,6 +118,8 @@ def test_unknown_and_missing_names_are_errors() -> None:
 def test_values_that_do_not_fit_are_a_shape_error() -> None:
     with pytest.raises(ShapeError, match="32 bits"):
         parameters_of("matmul/largest").pack({"rows": 1 << 31, "count": 1})
+    with pytest.raises(ShapeError, match="32 bits"):
+        parameters_of("convolution/conv").specialization({"TN": 1 << 32, "TM": 4, "AXES": 2})
 
 
 def test_none_leaves_the_shaders_default() -> None:

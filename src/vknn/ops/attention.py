@@ -216,7 +216,8 @@ class LinearAttention(Op):
                 run_limits.check()
                 key, value = keys[:, t, :, :, None], values[:, t, :, None]
                 if decay is not None:
-                    rate = decay[:, t].astype(np.float64).reshape(batch, groups, -1, 1)
+                    each = decay.shape[2] // groups
+                    rate = decay[:, t].astype(np.float64).reshape(batch, groups, each, 1)
                     state = state * np.exp(rate)
                 if beta is not None:
                     rate = beta[:, t].astype(np.float64).reshape(batch, groups, 1, 1)

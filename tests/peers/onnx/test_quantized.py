@@ -107,6 +107,16 @@ def test_windows_channels_last(tmp_path: Path, backend: str) -> None:
     near(found, stored(rows.mean((-1, -2)) * 0.0513, 0.0317, 4, np.int8))
 
 
+def test_windows_beyond_the_padding_count_whole(tmp_path: Path, backend: str) -> None:
+    x = np.array([10, 20, 30, 40, 50, 60], np.uint8).reshape(1, 1, 1, 6)
+    given = [x, F(1), np.uint8(5), F(1), np.uint8(5)]
+    more = {"kernel_shape": [1, 3], "strides": [1, 2], "ceil_mode": 1}
+    found = run(tmp_path, backend, "QLinearAveragePool", given, **more, count_include_pad=1)[0]
+    assert found.reshape(-1).tolist() == [20, 40, 38]  # (45 + 55) / 3 + 5, as in onnxruntime
+    found = run(tmp_path, backend, "QLinearAveragePool", given, **more)[0]
+    assert found.reshape(-1).tolist() == [20, 40, 55]
+
+
 @pytest.mark.parametrize("columns", [False, True])
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_products(columns: bool, dtype: Any, tmp_path: Path, backend: str) -> None:

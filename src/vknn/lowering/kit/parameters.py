@@ -73,7 +73,11 @@ class KernelParameters:
             raise ShapeError(f"{self.kernel}: {dict(values)} do not fit 32 bits") from error
 
     def specialization(self, values: Spec) -> dict[int, Number]:
-        """Values by constant id. Raises ValueError for a name that is unknown or missing."""
+        """Values by constant id.
+
+        Raises ValueError for a name that is unknown or missing, ShapeError for an integer that does
+        not fit 32 bits.
+        """
         names = tuple(values)
         if names not in self._checked:
             if not self.required <= values.keys() or not values.keys() <= self.constants.keys():
@@ -83,6 +87,8 @@ class KernelParameters:
         for constant, value in zip(self._checked[names], values.values(), strict=True):
             if value is not None:
                 found[constant.id] = float(value) if constant.is_float else value
+        if not all(-(1 << 31) <= n < 1 << 32 for n in found.values() if isinstance(n, int)):
+            raise ShapeError(f"{self.kernel}: {dict(values)} do not fit 32 bits")
         return found
 
     def named(self, values: Mapping[int, Number]) -> dict[str, Number]:

@@ -29,7 +29,8 @@ class DeformConv(Op):
 
     Inputs x [N, C, H, W], w [M, C/group, kh, kw], offset [N, 2*offset_group*kh*kw, OH, OW] (for
     each group of input channels and tap the shift along H, then that along W), bias [M] (optional),
-    mask [N, offset_group*kh*kw, OH, OW] (optional). Positions are float32, sums float64.
+    mask [N, offset_group*kh*kw, OH, OW] (optional). Positions are float32, of offsets of float64
+    float64, sums float64.
     ``clamped``: a place is inside from 0 to the image's size, and one behind the middle of the last
     pixel has that pixel's value.
     """
@@ -124,7 +125,7 @@ class DeformConv(Op):
         total = np.zeros((self.offset_group, planes.shape[1], *shift.shape[2:]))
         if self.clamped:
             sized = zip(places, sizes, strict=True)
-            places = [np.minimum(place, np.float32(size - 1)) for place, size in sized]
+            places = [np.minimum(place, place.dtype.type(size - 1)) for place, size in sized]
         for corner in np.ndindex(2, 2):
             total += _corner(planes, corner, places, inside)
         return total
@@ -132,8 +133,9 @@ class DeformConv(Op):
     def _places(self, axis: int, tap: int, shift: np.ndarray, first: int) -> np.ndarray:
         """Places of a tap along an axis, for outputs from ``first`` on."""
         start = np.arange(first, first + shift.shape[1 + axis]) * self.strides[axis]
-        start = (start - self.pads[axis] + tap * self.dilations[axis]).astype(np.float32)
-        return shift.astype(np.float32) + start.reshape((-1, 1) if axis == 0 else -1)
+        kind = np.float64 if shift.dtype == np.float64 else np.float32
+        start = (start - self.pads[axis] + tap * self.dilations[axis]).astype(kind)
+        return shift.astype(kind) + start.reshape((-1, 1) if axis == 0 else -1)
 
 
 def _corner(

@@ -1,7 +1,8 @@
 """RoiAlign, MaxRoiPool and PositionSensitiveRoiPool: pooling of regions of interest.
 
 The regions of all ops here are rois [R, 4]: x1, y1, x2, y2 in image 0, or [R, 5]: the number of
-the image first; a number that no image has gives zeros. Coordinates are computed in float32.
+the image first; a number that no image has gives zeros. Coordinates are computed in float32, those
+of float64 in float64.
 """
 
 from __future__ import annotations
@@ -54,11 +55,12 @@ class RegionPool(Op):
         channels = self._channels(TensorType.of(x)) or 0
         y = np.zeros((len(rois), channels, *self.output_size), x.dtype)
         images = rois[:, 0] if rois.shape[1] == 5 else np.zeros(len(rois))
+        kind = np.float64 if rois.dtype == np.float64 else np.float32
         with np.errstate(all="ignore"):
             for row, (number, corners) in enumerate(zip(images, rois[:, -4:], strict=True)):
                 run_limits.check()
                 if 0 <= number < len(x) and np.isfinite(corners).all():
-                    corners = corners.astype(np.float32).reshape(2, 2)  # (x1, y1), (x2, y2)
+                    corners = corners.astype(kind).reshape(2, 2)  # (x1, y1), (x2, y2)
                     y[row] = self._pool(x[int(number)], corners[:, 1], corners[:, 0])
         return (y,)
 
@@ -109,11 +111,12 @@ class RoiAlign(RegionPool):
 
     def _neighbours(self, corners: np.ndarray, bins: int, size: int) -> Iterator[_Neighbours]:
         """Along an axis the samples of each bin."""
-        low, high = corners * np.float32(self.spatial_scale)
+        kind = corners.dtype.type
+        low, high = corners * kind(self.spatial_scale)
         if self.aligned:
-            low, high = low - np.float32(0.5), high - np.float32(0.5)
-        length = high - low if self.aligned else max(high - low, np.float32(1))
-        width = length / np.float32(bins)
+            low, high = low - kind(0.5), high - kind(0.5)
+        length = high - low if self.aligned else max(high - low, kind(1))
+        width = length / kind(bins)
         for number in range(bins):
             run_limits.check()
             places, count = self._samples(low, width, number, size)
@@ -141,31 +144,32 @@ class RoiAlign(RegionPool):
         return y
 
     def _samples(
-        self, low: np.float32, width: np.float32, number: int, size: int
+        self, low: np.floating, width: np.floating, number: int, size: int
     ) -> tuple[np.ndarray, float]:
         """Places of a bin's samples within the image, and how many samples it has in all."""
-        start, extent = low + np.float32(number) * width, width
+        kind = type(low)
+        start, extent = low + kind(number) * width, width
         if self.clipped:
-            end = low + np.float32(number + 1) * width
-            start, end = (np.clip(v, np.float32(0), np.float32(size)) for v in (start, end))
+            end = low + kind(number + 1) * width
+            start, end = (np.clip(v, kind(0), kind(size)) for v in (start, end))
             extent = end - start
             if not extent > 0:  # a corner may be no number
                 return np.zeros(0), 1.0
         count = float(self.sampling_ratio or min(np.ceil(extent), FAR))
         if count < 1:
             return np.zeros(0), 1.0
-        step = width / np.float32(count)
+        step = width / kind(count)
         first, last = 0.0, count
         if not self.clipped and not self.sampling_ratio:
             first = max(0.0, float((-1 - start) / step - 2))
             last = min(count, float((size - start) / step + 2))
-        if not np.floor(first) < np.floor(last):  # the first may have no float32
+        if not np.floor(first) < np.floor(last):  # the first may have no such float
             return np.zeros(0), count
-        index = np.arange(np.floor(first), np.floor(last), dtype=np.float32)
-        places = start + (index + np.float32(0.5)) * width / np.float32(count)
+        index = np.arange(np.floor(first), np.floor(last), dtype=kind)
+        places = start + (index + kind(0.5)) * width / kind(count)
         if not self.clipped:
             places = places[(places >= -1) & (places <= size)]
-        return np.clip(places, np.float32(0), np.float32(size)), count
+        return np.clip(places, kind(0), kind(size)), count
 
 
 @dataclass(frozen=True)
@@ -215,24 +219,24 @@ class _WholePlaces(RegionPool):
     def _edges(self, corners: np.ndarray, axis: int, size: int) -> list[tuple[int, int]]:
         """Places at which each bin along an axis begins, and ends (behind its last place)."""
         low, length = self._extent(corners)
-        number = np.arange(self.output_size[axis], dtype=np.float32)
+        number = np.arange(self.output_size[axis], dtype=corners.dtype)
         begins, ends = self._places(low, self._width(length, axis), number)
         # A scale may take corners beyond float32; where no number is left, bins are empty.
         unknown = np.isnan(begins) | np.isnan(ends)
         places = (np.where(unknown, 0, np.clip(v, 0, size)) for v in (begins, ends))
         return [(int(a), int(b)) for a, b in zip(*places, strict=True)]
 
-    def _width(self, length: np.float32, axis: int) -> np.float32:
+    def _width(self, length: np.floating, axis: int) -> np.floating:
         """The size of a bin along an axis."""
-        return length / np.float32(self.output_size[axis])
+        return length / type(length)(self.output_size[axis])
 
     @abstractmethod
-    def _extent(self, corners: np.ndarray) -> tuple[np.float32, np.float32]:
+    def _extent(self, corners: np.ndarray) -> tuple[np.floating, np.floating]:
         """Begin of a region along an axis, and its size."""
 
     @abstractmethod
     def _places(
-        self, low: np.float32, width: np.float32, number: np.ndarray
+        self, low: np.floating, width: np.floating, number: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Begins and ends of bins ``number`` of a region from ``low`` on, each ``width`` wide."""
 
@@ -269,24 +273,27 @@ class MaxRoiPool(_WholePlaces):
                     y[:, i, j] = x[:, top:bottom, left:right].max(axis=(1, 2))
         return y
 
-    def _extent(self, corners: np.ndarray) -> tuple[np.float32, np.float32]:
-        low, high = rounded(corners * np.float32(self.spatial_scale))
-        return low, np.maximum(high - low + np.float32(1), np.float32(1))
+    def _extent(self, corners: np.ndarray) -> tuple[np.floating, np.floating]:
+        low, high = rounded(corners * corners.dtype.type(self.spatial_scale))
+        one = corners.dtype.type(1)
+        return low, np.maximum(high - low + one, one)
 
-    def _width(self, length: np.float32, axis: int) -> np.float32:
+    def _width(self, length: np.floating, axis: int) -> np.floating:
         if self.shares is None:
             return super()._width(length, axis)
-        return np.float32(length * np.float32(self.shares[axis]))
+        return length * type(length)(self.shares[axis])
 
     def _places(
-        self, low: np.float32, width: np.float32, number: np.ndarray
+        self, low: np.floating, width: np.floating, number: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        return low + np.floor(number * width), low + np.ceil((number + np.float32(1)) * width)
+        return low + np.floor(number * width), low + np.ceil(
+            (number + number.dtype.type(1)) * width
+        )
 
     def _edges(self, corners: np.ndarray, axis: int, size: int) -> list[tuple[int, int]]:
         if not self.whole:
             return super()._edges(corners, axis, size)
-        ends = np.clip(rounded(corners * np.float32(self.spatial_scale)), -FAR, FAR)
+        ends = np.clip(rounded(corners * corners.dtype.type(self.spatial_scale)), -FAR, FAR)
         low, bins = int(ends[0]), self.output_size[axis]
         length = max(int(ends[1]) - low + 1, 1)
         places = [(n * length // bins, -(-(n + 1) * length // bins)) for n in range(bins)]
@@ -324,16 +331,17 @@ class PositionSensitiveRoiPool(_WholePlaces):
                     y[:, i, j] = part.mean(axis=(1, 2), dtype=np.float64)
         return y
 
-    def _extent(self, corners: np.ndarray) -> tuple[np.float32, np.float32]:
-        ends = rounded(corners + np.asarray((0, 1), np.float32))
-        low, high = ends * np.float32(self.spatial_scale)
-        return low, np.maximum(high - low, np.float32(0.1))
+    def _extent(self, corners: np.ndarray) -> tuple[np.floating, np.floating]:
+        ends = rounded(corners + np.asarray((0, 1), corners.dtype))
+        kind = corners.dtype.type
+        low, high = ends * kind(self.spatial_scale)
+        return low, np.maximum(high - low, kind(0.1))
 
     def _places(
-        self, low: np.float32, width: np.float32, number: np.ndarray
+        self, low: np.floating, width: np.floating, number: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         begins = np.floor(low + number * width)
-        return begins, np.ceil(low + (number + np.float32(1)) * width)
+        return begins, np.ceil(low + (number + number.dtype.type(1)) * width)
 
 
 def sampled(
@@ -371,5 +379,7 @@ def _within(place: int, size: int) -> int:
 def rounded(values: np.ndarray) -> np.ndarray:
     """Values rounded to the nearest whole number, halves away from 0."""
     whole = np.trunc(values)
-    up = np.abs(values - whole) >= np.float32(0.5)
-    return np.where(up, whole + np.copysign(np.float32(1), values), whole).astype(np.float32)
+    up = np.abs(values - whole) >= values.dtype.type(0.5)
+    return np.where(up, whole + np.copysign(values.dtype.type(1), values), whole).astype(
+        values.dtype
+    )

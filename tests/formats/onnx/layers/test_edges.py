@@ -201,3 +201,30 @@ def test_the_range_of_float16_is_that_of_its_numbers(run) -> None:
         for k in (np.float16, np.float32)
     )
     assert all(np.array_equal(a, b) for a, b in zip(found, wide, strict=True))
+
+
+def test_nothing_to_compute(run) -> None:
+    """Neither channels, nor rows of experts, nor a batch of linear attention."""
+    x = np.zeros((2, 0, 7, 8), np.float32)
+    (found,) = run("LpPool", [x], kernel_shape=(2, 2), strides=(2, 3))
+    assert found.shape == (2, 0, 3, 3)
+    rows, weights = np.zeros((0, 8), np.float32), np.ones((4, 5, 8), np.float32)
+    given = [rows, rows[:, :4], weights, None, weights.transpose(0, 2, 1)]
+    (found,) = run("MoE", given, domain="com.microsoft", k=2)
+    assert found.shape == (0, 8)
+    one = np.zeros((0, 3, 8), np.float32)
+    state = np.zeros((0, 2, 4, 4), np.float32)
+    given = [one, one, one, state, one, one[..., :2]]
+    heads = {"q_num_heads": 2, "kv_num_heads": 2}
+    found, after = run("LinearAttention", given, opset=27, outputs=2, **heads)
+    assert found.shape == (0, 3, 8) and after.shape == state.shape
+
+
+def test_transposed_convolutions_of_nothing(run) -> None:
+    """Of an empty axis a window less a stride is left, zeros with a bias."""
+    x, w = np.zeros((1, 2, 0, 3), np.float32), np.ones((2, 2, 3, 2), np.float32)
+    bias = np.array([1, 2, 3, 4], np.float32)
+    (found,) = run("ConvTranspose", [x, w, bias], strides=(2, 1), group=2)
+    np.testing.assert_array_equal(found, np.broadcast_to(bias[:, None, None], (1, 4, 1, 4)))
+    with pytest.raises(VknnError, match="has the pads"):
+        run("ConvTranspose", [x, w, bias], strides=(3, 1), group=2)

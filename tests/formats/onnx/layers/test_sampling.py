@@ -160,6 +160,21 @@ def test_regions(run, mode: str, opset: int) -> None:
         np.testing.assert_allclose(older, found, atol=1e-5)
 
 
+def test_places_of_float64(run) -> None:
+    """In a slope a sample is its place, to more digits than a float32 has."""
+    slope = np.tile(np.arange(8.0), (1, 1, 8, 1))
+    rois = np.array([[1.1, 2.2, 3.4, 5.7]])  # float64
+    given = {"output_width": 3, "sampling_ratio": 1, "spatial_scale": 1.25}
+    (found,) = run("RoiAlign", [slope, rois, np.zeros(1, np.int64)], opset=16, **given)
+    width = 2.3 * 1.25 / 3
+    want = 1.1 * 1.25 - 0.5 + (np.arange(3) + 0.5) * width
+    np.testing.assert_allclose(found[0, 0, 0], want, rtol=1e-14)
+    offset = np.zeros((1, 2, 8, 8))
+    offset[:, 1] = 0.1
+    (found,) = run("DeformConv", [slope, np.ones((1, 1, 1, 1)), offset], kernel_shape=(1, 1))
+    np.testing.assert_allclose(found[0, 0, 0, :7], np.arange(7) + 0.1, rtol=1e-14)
+
+
 @pytest.mark.parametrize("align", [0, 1])
 @pytest.mark.parametrize("size", [(2, 3, 4, 5), (2, 1, 3, 4, 2)])
 def test_affine_grids(run, size: tuple[int, ...], align: int) -> None:

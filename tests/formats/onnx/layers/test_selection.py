@@ -157,3 +157,15 @@ def test_older_forms_of_com_microsoft(run) -> None:
     assert found.tolist() == [1.5, 2.5, 3.5, 4.5] and found.dtype == np.float32
     (found,) = run("ThresholdedRelu", [x], opset=7, alpha=0.5)
     np.testing.assert_array_equal(found, np.where(x > 0.5, x, 0))
+
+
+@pytest.mark.parametrize("pads", [(3, -4), (-4, 3), (4, -6), (0, -2), (1, 2)])
+def test_pads_that_crop_the_padding(run, pads: tuple[int, int]) -> None:
+    """What is cut off beyond an axis is cut off the padding at its other end."""
+    x = np.array([5, 6], np.float32)
+    whole = np.pad(x, [max(p, 0) for p in pads], constant_values=9)
+    want = whole[max(-pads[0], 0) : len(whole) - max(-pads[1], 0)]
+    (found,) = run("Pad", [x, np.array(pads, np.int64), np.float32(9)], fixed=(1,))
+    np.testing.assert_array_equal(found, want)
+    with pytest.raises(VknnError, match="crops"):
+        run("Pad", [x, np.array([1, -4], np.int64)], fixed=(1,))

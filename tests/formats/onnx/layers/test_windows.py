@@ -350,3 +350,16 @@ def test_padding_counts_beside_distances(run, axes: int) -> None:
     (sums,) = run("LpPool", [x], opset=22, p=1, **how)
     (found,) = run("AveragePool", [x], opset=22, count_include_pad=1, **how)
     np.testing.assert_allclose(found, sums / np.prod(how["kernel_shape"]), atol=1e-6)
+
+
+@pytest.mark.parametrize("stride", [1 << 31, 1 << 40, (1 << 63) - 1])
+def test_strides_that_lead_out_of_the_image(run, stride: int) -> None:
+    """Only one window is left then, however far the next one would be."""
+    x, w = normal(1, 2, 5, 4), normal(3, 2, 2, 2)
+    given: dict[str, Any] = {"kernel_shape": (2, 2), "pads": (1, 0, 0, 1)}
+    for op_type, inputs in (("MaxPool", [x]), ("LpPool", [x]), ("Conv", [x, w])):
+        (want,) = run(op_type, inputs, strides=(9, 1), **given)
+        (found,) = run(op_type, inputs, strides=(stride, 1), **given)
+        np.testing.assert_array_equal(found, want)
+    with pytest.raises(VknnError):
+        run("ConvTranspose", [x, w.transpose(1, 0, 2, 3)], strides=(stride, 1))

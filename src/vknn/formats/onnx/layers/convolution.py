@@ -88,7 +88,7 @@ def _overlapped(c: Context, given: list[int] | None, bias: Value | None) -> Valu
     """ConvTranspose of the first input; ``given``: pads that take the place of the attribute's."""
     weights = c.value(1)
     c.require(weights.type.rank >= 3, f"has the weights {weights.type}")
-    w = window(c, weights.type.dims[2:], negative=True)
+    w = window(c, weights.type.dims[2:], negative=True, spreads=True)
     _check_pads(c, w)
     axes = len(w.kernel)
     extra = list(c.int_list("output_padding", (0,) * axes, axes))
@@ -112,6 +112,8 @@ def _overlapped(c: Context, given: list[int] | None, bias: Value | None) -> Valu
         pads = [0] * (2 * axes)
     if wanted is not None:
         pads, extra = _pads_for(c, w, wanted, extra)
+    if 0 in c.x.type.dims[2:]:
+        return _biased(c, _of_nothing(c, w, pads, extra), bias)
     # Pads below 0 add elements, of which no window gives anything.
     before = [max(-p, 0) for p in pads[:axes]]
     extra = [e + max(-p, 0) for e, p in zip(extra, pads[axes:], strict=True)]
@@ -125,9 +127,31 @@ def _overlapped(c: Context, given: list[int] | None, bias: Value | None) -> Valu
         y = _by_columns(c, replace(w, pads=kept), extra)
     if any(before):
         y = c.add(Pad((0, 0, *before, 0, 0, *[0] * axes)), y)
+    return _biased(c, y, bias)
+
+
+def _biased(c: Context, y: Value, bias: Value | None) -> Value:
     if bias is None:
         return y
-    return c.add(Add(), y, c.reshape(bias, (bias.type.size, *[1] * axes)))
+    return c.add(Add(), y, c.reshape(bias, (bias.type.size, *[1] * (y.type.rank - 2))))
+
+
+def _of_nothing(
+    c: Context, w: WindowAttributes, pads: Sequence[int], extra: Sequence[int]
+) -> Value:
+    """A transposed convolution of an empty image: what the formula leaves of it, zeros."""
+    (n, channels), sizes, axes = c.x.type.dims[:2], c.x.type.dims[2:], len(w.kernel)
+    weights, group = c.value(1).type.dims, c.int("group", 1)
+    good = group >= 1 and channels % group == 0 and weights[0] == channels
+    c.require(good, f"has the weights {c.value(1).type} for {c.x.type} in {group} groups")
+    spatial = [
+        (size - 1) * w.strides[a] + w.extents[a] + extra[a] - pads[a] - pads[a + axes]
+        for a, size in enumerate(sizes)
+    ]
+    c.require(min(spatial) >= 1, f"has the pads {list(pads)} for {c.x.type}")
+    dims = (n, group * weights[1], *spatial)
+    c.makeable(math.prod(dims), c.x.type.dtype)
+    return c.constant(np.zeros(dims, c.x.type.dtype.numpy), "nothing")
 
 
 def _by_columns(c: Context, w: WindowAttributes, extra: Sequence[int]) -> Value:

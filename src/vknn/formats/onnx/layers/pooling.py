@@ -116,7 +116,7 @@ def _outer_sums(parts: Sequence[np.ndarray], strides: Sequence[int]) -> np.ndarr
 @operator("MaxUnpool", 9, 11, 22, inputs=(2, 3))
 def max_unpool(c: Context) -> Value:
     """Elements at the places that MaxPool gave, zeros elsewhere"""
-    w, x, places = window(c, dilated=False), c.x, c.value(1)
+    w, x, places = window(c, dilated=False, spreads=True), c.x, c.value(1)
     c.require(places.type.dims == x.type.dims, f"has the places {places.type} for {x.type}")
     axes, dims = len(w.kernel), x.type.dims
     whole = [
@@ -144,12 +144,15 @@ def average_pool(c: Context) -> Value:
     return pooled_mean(c, c.version >= 7 and c.flag("count_include_pad"))
 
 
-def pooled_mean(c: Context, count_pads: bool) -> Value:
-    """The mean of each window of the first input; ``count_pads``: its padding counts."""
+def pooled_mean(c: Context, count_pads: bool, whole: bool = False) -> Value:
+    """The mean of each window of the first input; ``count_pads``: its padding counts.
+
+    ``whole``: then what windows reach beyond the padding counts, too.
+    """
     w = window(c, dilated=c.version >= 19)
     x, w = cropped(c, c.x, w, signed=True)
     begins, ends, over = pool_pads(c, w, x.type.dims[2:])
-    if count_pads and any(over):  # what windows reach beyond the padding never counts
+    if count_pads and any(over) and not whole:  # what windows reach beyond it does not count
         x = c.add(Pad((0, 0, *begins, 0, 0, *ends)), x) if any((*begins, *ends)) else x
         begins = ends = (0,) * len(begins)
         count_pads = False

@@ -72,10 +72,12 @@ def window(
     kernel: Sequence[int] | None = None,
     dilated: bool = True,
     negative: bool = False,
+    spreads: bool = False,
 ) -> WindowAttributes:
     """The window of a node; ``kernel``: of its weights, which an attribute may only repeat.
 
-    ``negative``: whether the caller takes pads below 0 (:func:`cropped`).
+    ``negative``: whether the caller takes pads below 0 (:func:`cropped`). ``spreads``: whether
+    strides lead through the result, not through the first input.
     """
     stated = c.int_list("kernel_shape", None)
     if kernel is None:
@@ -102,7 +104,11 @@ def window(
     c.require(sane, f"has the impossible pads {list(found.pads)}")
     if min(found.pads) < 0 and not negative:
         c.refuse(f"the negative pads {list(found.pads)}")
-    return found
+    if spreads:
+        return found
+    # A stride that leads out of the image is as good as any other, but may exceed 32 bits.
+    most = max(1, *c.x.type.dims) + 2 * max(map(abs, found.pads))
+    return replace(found, strides=tuple(min(stride, most) for stride in found.strides))
 
 
 def cropped(
@@ -196,6 +202,10 @@ def over_axes(
 
 def window_sums(c: Context, x: Value, w: WindowAttributes) -> Value:
     """Sums of windows, of up to three axes, of a tensor of floats, padding being 0."""
-    channels = x.type.dims[1]
-    ones = c.constant(np.ones((channels, 1, *w.kernel), x.type.dtype.numpy), "ones")
-    return c.add(Conv(w.strides, w.pads, w.dilations, channels), x, ones)
+    (n, channels), sizes = x.type.dims[:2], x.type.dims[2:]
+    ones = c.constant(np.ones((max(channels, 1), 1, *w.kernel), x.type.dtype.numpy), "ones")
+    op = Conv(w.strides, w.pads, w.dilations, max(channels, 1))
+    if channels:
+        return c.add(op, x, ones)
+    (found,) = op.infer(x.type.with_shape((n, 1, *sizes)), ones.type)
+    return c.constant(np.zeros((n, 0, *found.dims[2:]), x.type.dtype.numpy), "nothing")

@@ -16,7 +16,7 @@ from vknn.ops.elementwise.logic import Equal, Where
 from vknn.ops.indexing.gather import Gather
 from vknn.ops.indexing.topk import TopK
 from vknn.ops.matmul import MatMul
-from vknn.ops.movement.shape import Slice
+from vknn.ops.movement.shape import Identity, Slice
 from vknn.ops.quantized.blocks import packed_bytes, unpacked_bits
 from vknn.ops.reduction import ReduceSum, Softmax
 
@@ -137,11 +137,12 @@ def _mixture(
     c.require(len(dims) in (2, 3), f"takes rows, not {c.x.type}")
     _check_layers(c, layers, dims[-1])
     experts, rows = layers[0].weights.type.dims[0], math.prod(dims[:-1])
-    c.require(rows > 0, f"takes rows, not {c.x.type}")
     router = c.value(1)
     c.require(router.type.size == rows * experts, f"has the router_probs {router.type}")
     if c.int("use_sparse_mixer", 0):
         c.refuse("use_sparse_mixer")
+    if not rows:
+        return c.add(Identity(), c.x)
     route = _routing(c, c.reshape(router, (rows, experts)), mixing, normal)
     count = route.places.type.dims[1]
     if _COPIES * rows * count <= experts:

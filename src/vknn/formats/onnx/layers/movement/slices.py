@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -126,6 +127,8 @@ def pad(c: Context) -> Value:
     c.require(max(map(abs, pads), default=0) < MAX_ELEMENTS, f"has the impossible pads {pads}")
     x = c.x
     if min(pads, default=0) < 0:
+        if mode == "constant":
+            pads = _cropped_padding(x.type.dims, pads)
         begins = [max(0, -p) for p in pads[:rank]]
         ends = [d - max(0, -p) for d, p in zip(x.type.dims, pads[rank:], strict=True)]
         good = all(0 <= b <= e for b, e in zip(begins, ends, strict=True))
@@ -183,6 +186,20 @@ def _padded_with(c: Context, x: Value, pads: list[int], value: Value) -> Value:
     )
     every = c.add(Concat(0), c.reshape(x, (count,)), c.reshape(value, (1,)))
     return c.add(Gather(0), every, c.constant(places, "places"))
+
+
+def _cropped_padding(dims: Sequence[int], pads: Sequence[int]) -> list[int]:
+    """Pads of which none crops more than its axis has: what it lacks is of the other end's padding.
+
+    So has onnxruntime it.
+    """
+    found, rank = list(pads), len(dims)
+    for end, other in zip(range(2 * rank), (*range(rank, 2 * rank), *range(rank)), strict=True):
+        lacking = -found[end] - dims[end % rank]
+        if lacking > 0 and found[other] > 0:
+            found[end] += lacking
+            found[other] -= lacking
+    return found
 
 
 def _pads(c: Context) -> tuple[list[int], float | Value]:

@@ -24,7 +24,8 @@ def qlinear_average_pool(c: Context) -> Value:
     kind, scale, zero = c.x.type.dtype, c.value(3), c.optional(4)
     c.require(kind in BYTES, f"takes integers of 8 bits, not {c.x.type}")
     c.inputs = (_channels_second(c, dequantized(c, c.x, c.value(1), c.optional(2))),)
-    found = pooled_mean(c, c.flag("count_include_pad"))
+    # Other than of AveragePool, onnxruntime's kernel divides by the size of the window then.
+    found = pooled_mean(c, c.flag("count_include_pad"), whole=True)
     scaled = c.add(ew.Mul(), found, _reciprocal(c, scale))
     return _as_given(c, rounded(c, scaled, zero, kind))
 
