@@ -6,6 +6,10 @@ from vknn.runtime.vulkan import vk_result
 
 #: Texts whose remedy other tests apply.
 ELSEWHERE = {
+    "{} was open when this process was forked, and its driver's threads stayed behind; close it "
+    "before, or start processes by spawn": (
+        "test_forks.py::test_a_driver_whose_threads_stay_behind"
+    ),
     ": give the others with --input NAME=FILE": (
         "cli/test_cli.py::test_files_are_for_the_input_that_is_left"
     ),
