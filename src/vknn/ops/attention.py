@@ -95,7 +95,9 @@ class Attention(Op):
         with np.errstate(all="ignore"):
             scores = self.scale * (q @ k.T)
             if mask is not None:
-                scores = scores + mask
+                # Rounded as engines round it: -1e9 hides the scores themselves, so that a row of
+                # which all is hidden gives the mean.
+                scores = (scores + mask).astype(np.result_type(mask.dtype, np.float32), copy=False)
             weights = softmax(scores, -1)
             if self.empty_zero:
                 weights[np.isneginf(scores).all(-1)] = 0

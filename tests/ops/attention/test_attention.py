@@ -57,6 +57,18 @@ def test_masked_out_keys() -> None:
     check_op(Attention(2, 0.5), floats(1, 6, 8), floats(1, 6, 8), floats(1, 6, 8), mask)
 
 
+@pytest.mark.parametrize("hidden", [-1e9, -3.4e38])
+def test_rows_of_which_all_is_hidden_give_the_mean(hidden: float) -> None:
+    """Numbers that hide keys take the scores up, as in engines that add in float32."""
+    q, k, v = floats(1, 3, 8), floats(1, 5, 8), floats(1, 5, 8)
+    mask = np.zeros((3, 5), np.float32)
+    mask[1] = hidden
+    op = Attention(2, 0.5)
+    (y,) = op.reference(q, k, v, mask)
+    np.testing.assert_allclose(y[0, 1], v[0].mean(0), rtol=1e-5, atol=1e-6)
+    check_op(op, q, k, v, mask, tolerance=1e-5)
+
+
 def test_large_scores_do_not_overflow() -> None:
     q, k = 100 * floats(1, 5, 8), 100 * floats(1, 9, 8)
     check_op(Attention(1, 1.0), q, k, floats(1, 9, 8), tolerance=1e-3)
