@@ -75,7 +75,7 @@ void main() {
             int column = at.x + i;
             bool valid = inside && uint(column) < uint(size.x);
             VEC4 a = LOAD4(x, from + (valid ? column : 0));
-            sum[i] = fma(valid ? a : VEC4(0), factor, sum[i]);
+            sum[i] = valid ? fma(a, factor, sum[i]) : sum[i];  // the factor may be infinite
         }
         k.x++;
         k.y += k.x == count.x ? 1 : 0;

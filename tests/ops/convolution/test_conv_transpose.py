@@ -132,6 +132,16 @@ def test_infinite_weights_count_inside_of_the_input_alone(
     check_op(base, *arrays, constants=constants, access=("storage",), kind=kind)
 
 
+@pytest.mark.parametrize("constants", [(1, 2), ()], ids=["constant", "run-time"])
+def test_infinite_weights_of_channels_by_themselves(constants: tuple[int, ...]) -> None:
+    base, x, w = CASES["depthwise"]
+    weights = random(*w)
+    weights[1, 0, 0, 0], weights[-1, 0, -1, -1] = np.inf, -np.inf
+    arrays = random(*x), weights, random(channels("depthwise"))
+    assert not np.isnan(base.reference(*arrays)[0]).any()
+    check_op(base, *arrays, constants=constants, access=("storage",))
+
+
 @pytest.mark.host
 def test_results_are_computed_anew_where_zeros_may_not_count() -> None:
     base, x, w = CASES["3x3"]

@@ -135,6 +135,8 @@ def _quantization(table: Any, shape: tuple[int, ...], what: str) -> Quant | None
         raise Damaged(f"{what} has scales that are negative or not finite", position)
     if zero_point.size not in (1, scale.size):
         raise Damaged(f"{what} has {scale.size} scales and {zero_point.size} zero points", position)
+    if (zero_point != zero_point.astype(np.int32)).any():
+        raise Damaged(f"{what} has a zero point beyond 32 bits", position)
     if scale.size > 1 and not (0 <= axis < len(shape) and shape[axis] == scale.size):
         # Biases in real files name the axis of their weights; accept the only axis that fits.
         if shape.count(scale.size) != 1:
