@@ -45,6 +45,16 @@ def test_all_unknown_operators_at_once(save: Save) -> None:
         assert part in text
 
 
+@pytest.mark.parametrize("zero", [1 << 31, -(1 << 31) - 1, 9007199254741247])
+def test_zero_points_beyond_32_bits(save: Save, zero: int) -> None:
+    net = Net()
+    net.inputs = [net.tensor("x", (2,), "uint8", scale=0.5, zero_point=zero)]
+    net.outputs = [net.tensor("y", (2,), "uint8", scale=0.5)]
+    net.add("ADD", [0, 0], net.outputs)
+    with pytest.raises(ModelFormatError, match="zero point beyond 32 bits"):
+        Session(save(net.file()), device="numpy")
+
+
 def calling(*calls: tuple[int, int]) -> bytes:
     """A model of three subgraphs, each x -> y by a call of another or (-1) by NEG."""
     first = Net()
