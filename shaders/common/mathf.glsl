@@ -331,26 +331,7 @@ vec4 m_pow(vec4 v, vec4 w) {
     return if_(lessThan(abs(w), vec4(1.1754944e-38)), vec4(1.0), y);
 }
 
-// a - q b with the product's rounding error (Dekker's product over Veltkamp's split). The split of a
-// number near the largest one would be infinite: it is made in another unit.
-vec4 m_residue(vec4 a, vec4 q, vec4 b) {
-    bvec4 far_q = greaterThan(abs(q), vec4(1e30)), far_b = greaterThan(abs(b), vec4(1e30));
-    vec4 unit_q = if_(far_q, vec4(M_SMALL), vec4(1.0)), unit_b = if_(far_b, vec4(M_SMALL), vec4(1.0));
-    precise vec4 near_a = a * unit_q * unit_b, near_q = q * unit_q, near_b = b * unit_b;
-    a = near_a;
-    q = near_q;
-    b = near_b;
-    precise vec4 t = q * 4097.0;
-    precise vec4 qh = t - (t - q);
-    precise vec4 ql = q - qh;
-    precise vec4 s = b * 4097.0;
-    precise vec4 bh = s - (s - b);
-    precise vec4 bl = b - bh;
-    precise vec4 p = q * b;
-    precise vec4 e = ((qh * bh - p) + qh * bl + ql * bh) + ql * bl;
-    precise vec4 r = (a - p) - e;
-    return r * if_(far_q, vec4(M_LARGE), vec4(1.0)) * if_(far_b, vec4(M_LARGE), vec4(1.0));
-}
+#include "common/residue.glsl"
 
 // a mod b for a >= 0, b > 0: quotients up to about 2^60. A quotient that is off by a few leaves a
 // residue of either sign for the next round.

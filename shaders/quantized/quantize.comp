@@ -64,7 +64,7 @@ ivec4 sum_of(vec4 v, ivec4 z) {
 // `high`: the upper part of s.
 ivec4 quantized(vec4 v, vec4 s, vec4 high, ivec4 z) {
     precise vec4 scaled = v * s;
-    if (MULTIPLY == 0) scaled = NEAR != 0 ? near_quotient(v, s, high, s - high) : ieee_quotient(v, s);
+    if (MULTIPLY == 0) scaled = NEAR != 0 ? near_quotient(v, s, high) : ieee_quotient(v, s);
     v = rounded(scaled);
     v = if_(isnan(v), vec4(0.0), v);
     return clamp(sum_of(v, z), ivec4(p.low), ivec4(p.high));
@@ -86,7 +86,7 @@ void main() {
     float s = LOAD1(scale, 0);
     int z = LOAD1(zero, 0);
     int inner = p.inner / 4;
-    float high = high_part(vec4(s)).x;
+    float high = m_high_part(vec4(s)).x;
     FOR_EACH_ITEM(i, p.count, p.chunk) {
         int channel;
         int from = first_of(i, inner, channel);
@@ -95,7 +95,7 @@ void main() {
             int c = min(channel + k, p.channels - 1);
             if (SCALE_VECTOR != 0) {
                 s = LOAD1(scale, c);
-                high = high_part(vec4(s)).x;
+                high = m_high_part(vec4(s)).x;
             }
             if (ZERO_VECTOR != 0) z = LOAD1(zero, c);
             vec4 v = LOAD4(x, from + (c - channel) * inner);
@@ -121,13 +121,13 @@ void main() {
     // Read before the loop: CPU drivers read it anew wherever it stands.
     vec4 s = vec4(LOAD1(scale, 0));
     ivec4 z = ivec4(LOAD1(zero, 0));
-    vec4 high = high_part(s);
+    vec4 high = m_high_part(s);
     FOR_EACH_ITEM(i, p.count, p.chunk) {
         if (SCALE_VECTOR != 0 || ZERO_VECTOR != 0) {
             ivec4 c = channels_of(C4, i, p.inner, p.channels);
             if (SCALE_VECTOR != 0) {
                 s = vec4(LOAD1(scale, c.x), LOAD1(scale, c.y), LOAD1(scale, c.z), LOAD1(scale, c.w));
-                high = high_part(s);
+                high = m_high_part(s);
             }
             if (ZERO_VECTOR != 0)
                 z = ivec4(LOAD1(zero, c.x), LOAD1(zero, c.y), LOAD1(zero, c.z), LOAD1(zero, c.w));

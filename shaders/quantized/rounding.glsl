@@ -8,23 +8,11 @@ vec4 ieee_quotient(vec4 v, vec4 w) {
     return if_(lessThan(size, vec4(16777216.0)), if_(greaterThan(size, vec4(1e-3)), better, q), q);
 }
 
-// The same for w of 2^-60 to 2^60 in size, in two parts that add up to it: high by high_part(w).
-vec4 near_quotient(vec4 v, vec4 w, vec4 high, vec4 low) {
+// The same for w of 2^-60 to 2^60 in size; high: m_high_part(w).
+vec4 near_quotient(vec4 v, vec4 w, vec4 high) {
     vec4 q = v / w;
-    precise vec4 t = q * 4097.0;
-    precise vec4 qh = t - (t - q);
-    precise vec4 ql = q - qh;
-    precise vec4 p = q * w;
-    precise vec4 e = ((qh * high - p) + qh * low + ql * high) + ql * low;
-    precise vec4 rest = (v - p) - e;
-    return if_(lessThan(abs(q), vec4(16777216.0)), q + rest / w, q);  // beyond, parts may overflow
-}
-
-// The upper twelve bits of a number's significand.
-vec4 high_part(vec4 w) {
-    precise vec4 s = w * 4097.0;
-    precise vec4 high = s - (s - w);
-    return high;
+    vec4 better = q + m_near_residue(v, q, w, high) / w;
+    return if_(lessThan(abs(q), vec4(16777216.0)), better, q);  // beyond, parts may overflow
 }
 
 // a b + c rounded once, but for a rare double rounding (fma() may round twice on a device). Where
