@@ -27,7 +27,8 @@ class Switch:
 SWITCHES = (
     Switch(
         "VKNN_DEVICE",
-        "`auto`, `vulkan`, `vulkan:1`, part of a name, `numpy` or `cpu`",
+        "`auto`, `vulkan`, `vulkan:1`, `uuid:...`, `pci:0000:3b:00.0`, part of a name, `numpy` or "
+        "`cpu`",
         "`auto`",
         "The device that `auto` stands for. `vknn devices` lists those there are; `numpy` and "
         "`cpu` are the reference, in NumPy.",
@@ -73,7 +74,7 @@ SWITCHES = (
         "`0`, `1`",
         "`0`",
         "1 allows devices that compute nothing (a driver without its GPU, for looking at plans and "
-        "compiled code), by name or index; `auto` never takes them.",
+        "compiled code), by index or a name; `auto` never takes them.",
     ),
     Switch(
         "VKNN_CACHE_DIR",

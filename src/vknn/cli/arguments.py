@@ -33,7 +33,8 @@ def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
         "--device",
         default="auto",
         metavar="NAME",
-        help="auto, vulkan, vulkan:1, part of a name, or numpy or cpu (the reference, in NumPy)",
+        help="auto, vulkan, vulkan:1, uuid:... or pci:0000:3b:00.0 (vknn devices lists them), part "
+        "of a name, or numpy or cpu (the reference, in NumPy)",
     )
     group.add_argument(
         "--null-device",

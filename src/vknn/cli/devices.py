@@ -36,6 +36,7 @@ def run(args: argparse.Namespace) -> None:
     table = Table()
     for name in _COLUMNS:
         table.add_column(name, overflow="fold")
+    lasting = Table("device", "names that last")
     for row in rows:
         table.add_row(
             "*" if row["default"] else "",
@@ -48,7 +49,9 @@ def run(args: argparse.Namespace) -> None:
             str(row["subgroup_size"]),
             " ".join(row["features"]),
         )
+        lasting.add_row(row["device"], "  ".join(row["names"]) or "none")
     show(table)
+    show(lasting)
 
 
 def _default(found: list[Snapshot]) -> Snapshot | None:
@@ -79,4 +82,6 @@ def _row(snapshot: Snapshot, default: bool) -> dict[str, Any]:
         "compute_units": None if units is None else asdict(units),
         "measured_speeds": None if speeds is None else asdict(speeds),
         "uuid": snapshot.uuid.hex(),
+        "pci": snapshot.pci,
+        "names": snapshot.lasting_names,
     }

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vknn.errors import DeviceError, NullDeviceError
 from vknn.runtime.quirks import unusable
-from vknn.runtime.snapshot import Snapshot
+from vknn.runtime.snapshot import Snapshot, uuid_selector
 from vknn.runtime.vulkan.vk_result import no_driver
 
 #: Selectors of the NumPy reference, which is no Vulkan device; never taken as parts of names.
 HOST_DEVICES = ("numpy", "cpu", "reference")
 ORDER = ("discrete", "integrated", "virtual", "other", "cpu")
 OLDEST_API = (1, 1)
+
+#: What a name begins with that lasts -> how it is written.
+LASTING = {
+    "uuid:": "uuid: and 32 hexadecimal digits, such as uuid:8c0a7f3e-1b2d-4c5e-9f60-718293a4b5c6",
+    "pci:": "pci:[DOMAIN:]BUS:DEVICE.FUNCTION in hexadecimal, such as pci:0000:3b:00.0",
+}
+#: As CUDA's tools write it, as UUIDs are written, or digits alone.
+_UUID = re.compile(r"uuid:(?:gpu-)?([0-9a-f]{8}(-?)[0-9a-f]{4}(?:\2[0-9a-f]{4}){2}\2[0-9a-f]{12})")
+_PCI = re.compile(r"pci:(?:([0-9a-f]{1,8}):)?([0-9a-f]{2}:[01][0-9a-f]\.[0-7])")
 
 
 def rejection(snapshot: Snapshot, null_device: bool = False) -> str | None:
@@ -56,28 +65,37 @@ def choose(
     """The device that ``selector`` means.
 
     "auto" and "vulkan": the first of the best kind (discrete, integrated, virtual, CPU);
-    "vulkan:1": the device of that index; anything else: the best whose name or driver contains it.
-    ``null_device``: a device that computes nothing may be meant by its index or name; "auto" and
-    "vulkan" never mean one. Raises DeviceError, naming the devices there are, where none fits, and
-    for "numpy" or "cpu", which are no Vulkan device.
+    "vulkan:1": the device of that index; "uuid:..." and "pci:...": the first of that UUID or PCI
+    address (drivers of one GPU share both) that can be used; anything else: the best whose name or
+    driver contains it. ``null_device``: a device that computes nothing may be meant by its index
+    or a name; "auto" and "vulkan" never mean one. Raises DeviceError, naming the devices there are,
+    where none fits, for a UUID or address that is not written as one, and for "numpy" or "cpu",
+    which are no Vulkan device.
     """
     refuse_host(selector)
     if not snapshots:
         raise no_driver()
-    if match := re.fullmatch(r"vulkan:(\d+)", selector.strip().lower()):
-        return _by_index(snapshots, int(match.group(1)), null_device)
     wanted = selector.strip().lower()
+    if match := re.fullmatch(r"vulkan:(\d+)", wanted):
+        return _by_index(snapshots, int(match.group(1)), null_device)
+    if lasting := _lasting_name(selector):
+        return _by_lasting_name(snapshots, lasting, null_device)
     everything = wanted in ("", "auto", "vulkan")
     named = [s for s in snapshots if everything or wanted in f"{s.name} {s.driver_name}".lower()]
     if not named:
         raise DeviceError(f"no device matches {selector!r}; there are {_listing(snapshots)}")
-    reasons_by_device = {s: _not_meant(s, null_device, everything) for s in named}
-    usable = [s for s, reason in reasons_by_device.items() if reason is None]
-    if not usable:
-        reasons = "; ".join(f"{s.name}: {reason}" for s, reason in reasons_by_device.items())
-        kind = NullDeviceError if all(s.is_null for s in named) else DeviceError
-        raise kind(f"no usable device matches {selector!r}: {reasons}")
+    usable = _usable({s: _not_meant(s, null_device, everything) for s in named}, selector)
     return min(usable, key=lambda s: (ORDER.index(s.kind), s.index))
+
+
+def _usable(reasons: Mapping[Snapshot, str | None], selector: str) -> list[Snapshot]:
+    """The devices against which there is no reason; raises DeviceError with all where none is."""
+    usable = [s for s, reason in reasons.items() if reason is None]
+    if not usable:
+        told = "; ".join(f"{s.name}: {reason}" for s, reason in reasons.items())
+        kind = NullDeviceError if all(s.is_null for s in reasons) else DeviceError
+        raise kind(f"no usable device matches {selector!r}: {told}")
+    return usable
 
 
 def _not_meant(snapshot: Snapshot, null_device: bool, everything: bool) -> str | None:
@@ -96,6 +114,30 @@ def _by_index(snapshots: Sequence[Snapshot], index: int, null_device: bool) -> S
                 raise kind(f"vulkan:{index} ({snapshot.name}) cannot be used: {reason}")
             return snapshot
     raise DeviceError(f"there is no device vulkan:{index}; there are {_listing(snapshots)}")
+
+
+def _lasting_name(selector: str) -> str | None:
+    """A selector by UUID or PCI address, written as snapshots do; None for any other.
+
+    Raises DeviceError for one that begins as such and is not written so.
+    """
+    wanted = selector.strip().lower()
+    written = next((how for start, how in LASTING.items() if wanted.startswith(start)), None)
+    if written is None:
+        return None
+    if match := _UUID.fullmatch(wanted):
+        return uuid_selector(bytes.fromhex(match[1].replace("-", "")))
+    if match := _PCI.fullmatch(wanted):
+        return f"pci:{int(match[1] or '0', 16):04x}:{match[2]}"
+    raise DeviceError(f"device={selector!r}: write it as {written}; `vknn devices` lists them")
+
+
+def _by_lasting_name(snapshots: Sequence[Snapshot], name: str, null_device: bool) -> Snapshot:
+    named = [s for s in snapshots if name in s.lasting_names]
+    if not named:
+        told = (f"vulkan:{s.index} ({', '.join((s.name, *s.lasting_names))})" for s in snapshots)
+        raise DeviceError(f"there is no device {name}; there are {', '.join(told)}")
+    return _usable({s: rejection(s, null_device) for s in named}, name)[0]
 
 
 def _listing(snapshots: Sequence[Snapshot]) -> str:

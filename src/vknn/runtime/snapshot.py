@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from vknn.plan import CooperativeMatrix
 
@@ -13,6 +14,15 @@ GRAPHICS, COMPUTE, TRANSFER = 1, 2, 4
 
 #: VkPhysicalDeviceType -> kind
 KINDS = {0: "other", 1: "integrated", 2: "discrete", 3: "virtual", 4: "cpu"}
+
+#: Where the groups of a UUID begin and end, in hexadecimal digits.
+_UUID_GROUPS = (0, 8, 12, 16, 20, 32)
+
+
+def uuid_selector(uuid: bytes) -> str:
+    """The selector of a UUID: "uuid:" and five groups of digits."""
+    digits = uuid.hex()
+    return "uuid:" + "-".join(digits[start:end] for start, end in pairwise(_UUID_GROUPS))
 
 
 @dataclass(frozen=True)
@@ -58,7 +68,8 @@ class Snapshot:
         driver_name: Name of the driver.
         driver_info: Its version as text.
         driver_version: Its version as a number.
-        uuid: VkPhysicalDeviceIDProperties::deviceUUID.
+        uuid: VkPhysicalDeviceIDProperties::deviceUUID; zeros where it is not told.
+        pci: Its PCI address, "0000:3b:00.0"; None where it has none or its driver does not tell.
         extensions: Names of the device extensions.
         features: Optional abilities that the device offers, used or not (see
             :class:`vknn.plan.DeviceLimits`).
@@ -99,6 +110,7 @@ class Snapshot:
     driver_info: str = ""
     driver_version: int = 0
     uuid: bytes = bytes(16)
+    pci: str | None = None
     extensions: frozenset[str] = frozenset()
     features: frozenset[str] = frozenset()
     memory_types: tuple[MemoryType, ...] = ()
@@ -130,6 +142,21 @@ class Snapshot:
         version = ".".join(map(str, self.api_version))
         told = (self.kind, f"Vulkan {version}", f"{self.driver_name} {self.driver_info}".strip())
         return f"<vulkan:{self.index} {self.name}: {', '.join(filter(None, told))}>"
+
+    @property
+    def uuid_name(self) -> str | None:
+        """The selector of its UUID, "uuid:" and five groups; None where the UUID is not told."""
+        return uuid_selector(self.uuid) if any(self.uuid) else None
+
+    @property
+    def pci_name(self) -> str | None:
+        """The selector of its PCI address, "pci:0000:3b:00.0"; None where that is not known."""
+        return None if self.pci is None else f"pci:{self.pci}"
+
+    @property
+    def lasting_names(self) -> tuple[str, ...]:
+        """Selectors that mean it whatever other devices there are, unlike its index."""
+        return tuple(filter(None, (self.uuid_name, self.pci_name)))
 
     @property
     def compute_family(self) -> int | None:

@@ -16,6 +16,7 @@ from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
 
 FLOAT16 = "VK_KHR_shader_float16_int8"
 DRIVER_PROPERTIES = "VK_KHR_driver_properties"
+PCI_BUS = "VK_EXT_pci_bus_info"
 INTEGER_DOT = "VK_KHR_shader_integer_dot_product"
 FLOAT_DOT = "VK_VALVE_shader_mixed_float_dot_product"
 COOPERATIVE = "VK_KHR_cooperative_matrix"
@@ -43,6 +44,7 @@ COOPERATIVE_NEEDS = {
     SUBGROUP_SIZE: ("VkPhysicalDeviceSubgroupSizeControlFeatures", ("computeFullSubgroups",)),
 }
 
+_PCI_PROPERTIES = "VkPhysicalDevicePCIBusInfoPropertiesEXT"
 _DOT_PROPERTIES = "VkPhysicalDeviceShaderIntegerDotProductProperties"
 
 #: VkComponentTypeKHR -> what the components of a matrix are
@@ -96,6 +98,7 @@ def snapshot(index: int, device: Any, function: Callable[[str], Any]) -> Snapsho
         driver_info=ffi.string(driver.driverInfo).decode() if driver else "",
         driver_version=properties.driverVersion,
         uuid=bytes(parts["VkPhysicalDeviceIDProperties"].deviceUUID),
+        pci=_pci_address(parts.get(_PCI_PROPERTIES)),
         extensions=extensions,
         features=features,
         memory_types=memory_types,
@@ -122,6 +125,13 @@ def snapshot(index: int, device: Any, function: Callable[[str], Any]) -> Snapsho
         unit_subgroups=units[2],
         is_null=kind != "cpu" and _has_no_gpu(),
     )
+
+
+def _pci_address(bus: Any) -> str | None:
+    """The address as Linux writes it; None where it is not told, or is none that can be."""
+    if bus is None or bus.pciBus > 0xFF or bus.pciDevice > 0x1F or bus.pciFunction > 7:
+        return None
+    return f"{bus.pciDomain:04x}:{bus.pciBus:02x}:{bus.pciDevice:02x}.{bus.pciFunction}"
 
 
 def _fast_dots(dots: Any) -> set[str]:
@@ -159,6 +169,8 @@ def _properties(device: Any, extensions: frozenset[str]) -> tuple[Any, dict[str,
     ]
     if DRIVER_PROPERTIES in extensions:
         names.append("VkPhysicalDeviceDriverProperties")
+    if PCI_BUS in extensions:
+        names.append(_PCI_PROPERTIES)
     if INTEGER_DOT in extensions:
         names.append(_DOT_PROPERTIES)
     names += [name for name, extension in _UNIT_PROPERTIES.items() if extension in extensions]

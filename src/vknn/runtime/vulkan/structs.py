@@ -30,6 +30,7 @@ _IRREGULAR = {
     "VkPhysicalDeviceProperties2": "VkPhysicalDeviceProperties_2",
     "VkPhysicalDeviceMaintenance3Properties": "VkPhysicalDeviceMaintenance_3Properties",
     "VkPhysicalDeviceIDProperties": "VkPhysicalDevice_ID_Properties",
+    "VkPhysicalDevicePCIBusInfoPropertiesEXT": "VkPhysicalDevicePCI_BusInfoPropertiesEXT",
     "VkPhysicalDevice16BitStorageFeatures": "VkPhysicalDevice_16bitStorageFeatures",
     "VkPhysicalDeviceShaderCoreProperties2AMD": "VkPhysicalDeviceShaderCoreProperties_2AMD",
     "VkPhysicalDeviceShaderSMBuiltinsPropertiesNV": "VkPhysicalDeviceShaderSM_BuiltinsPropertiesNV",
