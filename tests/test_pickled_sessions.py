@@ -41,6 +41,21 @@ def test_a_session_in_another_process(
         assert np.array_equal(session.run(X)["out"], expected)
 
 
+@pytest.mark.device
+def test_its_device_goes_along_by_the_name_that_lasts(tmp_path: Path) -> None:
+    with vknn.open_device() as device:
+        uuid = device.snapshot.uuid_name
+    assert uuid
+    with (
+        vknn.Session(write_small_model(tmp_path), device=uuid) as session,
+        pickle.loads(pickle.dumps(session)) as copy,
+    ):
+        assert copy.device is not None and session.device is not None
+        assert copy.device.snapshot == session.device.snapshot
+        assert copy.device.snapshot.uuid_name == uuid
+        assert np.array_equal(copy.run(X)["out"], session.run(X)["out"])
+
+
 def test_options_go_along(tmp_path: Path) -> None:
     path = write_small_model(tmp_path)
     with vknn.Session(path, device="numpy", memory_limit=1000, disable="winograd") as session:

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from uuid import UUID
 
 import numpy as np
 import pytest
@@ -50,6 +51,28 @@ def test_devices(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, "devices")
     assert code == 0
     assert devices[0]["name"].split()[0] in out
+    for device in devices:
+        assert device["names"] == [f"uuid:{UUID(device['uuid'])}"] + (
+            [f"pci:{device['pci']}"] if device["pci"] else []
+        )
+        assert all(name in out for name in device["names"])
+
+
+@pytest.mark.device
+def test_a_device_by_a_name_that_lasts(
+    capsys: pytest.CaptureFixture[str], model: Path, array: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the option and by the switch, which \"vknn devices\" marks."""
+    default = next(d for d in run_json(capsys, "devices") if d["default"])
+    name = default["names"][0]
+    found = run_json(capsys, "run", model, "--input", array, "--device", name)
+    monkeypatch.setenv("VKNN_DEVICE", name)
+    meant = next(d for d in run_json(capsys, "devices") if d["default"])
+    assert found["device"] == meant["name"]
+    assert meant["uuid"] == default["uuid"]
+    code, _, err = run(capsys, "run", model, "--input", array, "--device", name[:-1])
+    assert code == 2
+    assert "write it as uuid: and 32 hexadecimal digits" in err
 
 
 def test_info(capsys: pytest.CaptureFixture[str], model: Path) -> None:

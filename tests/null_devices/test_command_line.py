@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -37,6 +38,20 @@ def test_devices_says_what_it_is() -> None:
     assert "NAVI21" in device["name"] and device["kind"] == "discrete"
     assert not device["usable"] and not device["default"]
     assert "computes nothing" in device["rejection"]
+
+
+def test_its_address_means_it(model: Path) -> None:
+    """RADV tells it by VK_EXT_pci_bus_info, and makes the UUID of it."""
+    (device,) = json.loads(vknn("devices", "--json").stdout)
+    assert re.fullmatch(r"[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]", device["pci"])
+    bus = int(device["pci"].split(":")[1], 16)
+    assert bytes.fromhex(device["uuid"])[4:8] == bus.to_bytes(4, "little")
+    uuid, address = device["names"]
+    assert (uuid[:5], address) == ("uuid:", f"pci:{device['pci']}")
+    data = str(model.with_name("data.npy"))
+    done = vknn("run", str(model), "--input", data, "--device", address, "--null-device")
+    assert done.returncode == 0, done.stderr
+    assert "NAVI21) is a null device: nothing is computed" in done.stderr
 
 
 @pytest.mark.parametrize("command", ["run", "verify", "bench", "profile", "tune"])

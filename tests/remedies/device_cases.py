@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import runpy
 import shutil
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from vknn.runtime.spirv import modules, shaderc
 from vknn.runtime.vulkan import instance, vk_result, vulkan_api
 from vknn.runtime.vulkan.instance import Instance
 
+NAMED = dataclasses.replace(DEVICE, uuid=b"\xab" * 16, pci="0000:3b:00.0")
 GLSL = "#version 450\nlayout(local_size_x = 1) in;\nvoid main() {}\n"
 
 
@@ -89,6 +91,16 @@ CASES = [
         "there is no device vulkan:{}; there are {}",
         lambda p: choose([DEVICE], "vulkan:7"),
         lambda p: choose([DEVICE], "vulkan:0"),
+    ),
+    Case(
+        "there is no device {}; there are {}",
+        lambda p: choose([NAMED], "uuid:" + "0" * 32),
+        lambda p: choose([NAMED], "uuid:" + "ab" * 16),
+    ),
+    Case(
+        "device={}: write it as {}; `vknn devices` lists them",
+        lambda p: choose([NAMED], "pci:59:0:0"),
+        lambda p: choose([NAMED], "pci:0000:3b:00.0"),
     ),
     Case(
         "no device matches {}; there are {}",

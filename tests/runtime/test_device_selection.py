@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 
@@ -30,6 +31,7 @@ from vknn.runtime.snapshot import (
     QueueFamily,
     Snapshot,
 )
+from vknn.runtime.vulkan import discovery
 from vknn.runtime.vulkan.memory import memory_type
 
 CPU = Snapshot(0, "llvmpipe (LLVM 15)", "cpu", driver=13, driver_name="llvmpipe")
@@ -118,6 +120,113 @@ def test_null_devices_are_never_taken_for_real_ones() -> None:
         with pytest.raises(NullDeviceError, match="VKNN_NULL_DEVICE=1"):
             choose([null, CPU], selector)
         assert choose([null, CPU], selector, True) is null
+
+
+DIGITS = "8c0a7f3e1b2d4c5e9f60718293a4b5c6"
+DASHED = "8c0a7f3e-1b2d-4c5e-9f60-718293a4b5c6"
+CARD = dataclasses.replace(SECOND, uuid=bytes.fromhex(DIGITS), pci="0000:3b:00.0")
+TWIN = dataclasses.replace(DISCRETE, uuid=bytes(15) + b"\1", pci="10000:e1:1f.7")
+LASTING = [CPU, TWIN, CARD, dataclasses.replace(VIRTUAL, name=f"a uuid:{DASHED} pci:0000:99:00.0")]
+
+
+def test_names_that_last() -> None:
+    assert CARD.lasting_names == (f"uuid:{DASHED}", "pci:0000:3b:00.0")
+    assert (CARD.uuid_name, CARD.pci_name) == CARD.lasting_names
+    assert TWIN.uuid_name == "uuid:00000000-0000-0000-0000-000000000001"
+    assert (CPU.uuid_name, CPU.pci_name, CPU.lasting_names) == (None, None, ())
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        (f"uuid:{DIGITS}", CARD),
+        (f" UUID:{DASHED.upper()} ", CARD),
+        (f"uuid:GPU-{DASHED}", CARD),
+        ("uuid:00000000-0000-0000-0000-000000000001", TWIN),
+        ("pci:0000:3b:00.0", CARD),
+        ("PCI:00000000:3B:00.0", CARD),
+        ("pci:0:3b:00.0", CARD),
+        ("pci:3b:00.0", CARD),
+        ("pci:10000:E1:1f.7", TWIN),
+    ],
+)
+def test_a_device_by_a_name_that_lasts(selector: str, expected: Snapshot) -> None:
+    assert choose(LASTING, selector) is expected
+    assert choose(LASTING[::-1], selector) is expected
+
+
+NOT_WRITTEN_SO = {
+    r"write it as uuid: and 32 hexadecimal digits": [
+        *("uuid:", "uuid:8c0a7f3e", f"uuid:{DIGITS[1:]}", f"uuid:{DIGITS}0", f"uuid:{DIGITS[1:]}g"),
+        *(f"uuid:{DASHED.replace('-', '', 1)}", f"uuid:{DASHED[1:]}-", f"uuid:MIG-{DASHED}"),
+        *(f"uuid: {DASHED}", f"uuid:GPU-GPU-{DASHED}"),
+    ],
+    r"write it as pci:\[DOMAIN:\]BUS:DEVICE\.FUNCTION in hexadecimal": [
+        *("pci:", "pci:3b", "pci:3b:00", "pci:59:0:0", "pci:3b:00.8", "pci:3b:20.0"),
+        *("pci:3b:00.00", "pci::3b:00.0", "pci:000000000:3b:00.0", "pci:0000:13b:00.0"),
+        "pci:0000-3b-00.0",
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("selector", "how"), [(name, how) for how, names in NOT_WRITTEN_SO.items() for name in names]
+)
+def test_a_name_that_lasts_and_is_not_written_so(selector: str, how: str) -> None:
+    """Nor is it looked for in names of devices."""
+    named = dataclasses.replace(CPU, name=f"a {selector} b".lower())
+    with pytest.raises(DeviceError, match=how) as caught:
+        choose([named], selector)
+    assert repr(selector) in str(caught.value)
+    assert not is_host(selector)
+
+
+@pytest.mark.parametrize("selector", ["pci:99:00.0", "pci:0001:3b:00.0", f"uuid:{'0' * 32}"])
+def test_a_name_that_lasts_and_no_device_has(selector: str) -> None:
+    """Zeros are the UUID of none: devices that tell none have them."""
+    with pytest.raises(DeviceError, match="there is no device (uuid|pci):.*; there are ") as caught:
+        choose(LASTING, selector)
+    assert f"vulkan:3 (GeForce GT, uuid:{DASHED}, pci:0000:3b:00.0)" in str(caught.value)
+    assert "vulkan:0 (llvmpipe (LLVM 15)), " in str(caught.value)
+
+
+def test_of_drivers_of_one_gpu_the_first_usable_is_meant() -> None:
+    old = dataclasses.replace(CARD, index=0, name="old driver", api_version=(1, 0, 3))
+    third = dataclasses.replace(CARD, index=5, name="third driver")
+    for selector in CARD.lasting_names:
+        assert choose([old, CARD, third], selector) is CARD
+        assert choose([old, third, CARD], selector) is third
+        with pytest.raises(
+            DeviceError, match=r"old driver: its driver has Vulkan 1\.0\.3; 1\.1 is"
+        ):
+            choose([old, CPU], selector)
+
+
+def test_a_null_device_by_a_name_that_lasts() -> None:
+    null = dataclasses.replace(CARD, is_null=True)
+    for selector in null.lasting_names:
+        with pytest.raises(NullDeviceError, match="GeForce GT: .*VKNN_NULL_DEVICE=1"):
+            choose([CPU, null], selector)
+        assert choose([CPU, null], selector, True) is null
+
+
+@pytest.mark.parametrize(
+    ("numbers", "expected"),
+    [
+        ((0, 0x3B, 0, 0), "0000:3b:00.0"),
+        ((0x10000, 0xE1, 0x1F, 7), "10000:e1:1f.7"),
+        ((0, 0x100, 0, 0), None),
+        ((0, 0, 0x20, 0), None),
+        ((0, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF), None),
+    ],
+)
+def test_addresses_that_drivers_tell(numbers: tuple[int, ...], expected: str | None) -> None:
+    """What is no address is not shown as one: nobody could write it as a selector."""
+    fields = ("pciDomain", "pciBus", "pciDevice", "pciFunction")
+    assert (
+        discovery.pci_address(SimpleNamespace(**dict(zip(fields, numbers, strict=True))))
+        == expected
+    )
 
 
 @pytest.mark.parametrize(

@@ -207,9 +207,9 @@ def open_device(selector: str = "auto") -> Device:
     Args:
         selector: "auto" (what ``VKNN_DEVICE`` says, else as "vulkan"); "vulkan" for the best one,
             discrete before integrated before virtual before CPU; "vulkan:1" for the device of that
-            index; "uuid:..." or "pci:0000:3b:00.0" for the one of that UUID or PCI address, which
-            other devices and reboots do not change (see :attr:`vknn.runtime.Snapshot.uuid_name`);
-            anything else for the best whose name or driver contains it.
+            index; "uuid:..." or "pci:0000:3b:00.0" for the device of that UUID or PCI address (see
+            :attr:`vknn.runtime.Snapshot.lasting_names`); anything else for the best whose name or
+            driver contains it.
 
     Raises:
         vknn.DeviceError: No such device is there or usable; the text names those there are, and the

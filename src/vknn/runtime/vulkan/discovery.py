@@ -98,7 +98,7 @@ def snapshot(index: int, device: Any, function: Callable[[str], Any]) -> Snapsho
         driver_info=ffi.string(driver.driverInfo).decode() if driver else "",
         driver_version=properties.driverVersion,
         uuid=bytes(parts["VkPhysicalDeviceIDProperties"].deviceUUID),
-        pci=_pci_address(parts.get(_PCI_PROPERTIES)),
+        pci=pci_address(parts.get(_PCI_PROPERTIES)),
         extensions=extensions,
         features=features,
         memory_types=memory_types,
@@ -127,7 +127,7 @@ def snapshot(index: int, device: Any, function: Callable[[str], Any]) -> Snapsho
     )
 
 
-def _pci_address(bus: Any) -> str | None:
+def pci_address(bus: Any) -> str | None:
     """The address as Linux writes it; None where it is not told, or is none that can be."""
     if bus is None or bus.pciBus > 0xFF or bus.pciDevice > 0x1F or bus.pciFunction > 7:
         return None
