@@ -43,9 +43,8 @@ class Session:
         weights: The model's second file, likewise, where the format has one and it does not lie
             beside the first under the same stem.
         device: "auto" (the best Vulkan device, or NumPy without one), "vulkan" (as auto, but an
-            error without one), "vulkan:1", "uuid:..." or "pci:0000:3b:00.0" (as ``vknn devices``
-            lists them), part of a device's name, "numpy" or "cpu" (the reference), or an open
-            :class:`vknn.Device` to share.
+            error without one), "vulkan:1", "uuid:...", "pci:0000:3b:00.0", part of a device's
+            name, "numpy" or "cpu" (the reference), or an open :class:`vknn.Device` to share.
         precision: "fp32", or "fp16" to store tensors and weights as float16 on the device, half the
             memory and traffic, or "bf16" to store them as bfloat16, with the range of float32 and
             fewer digits; arithmetic stays in float32, and so does the NumPy reference.
