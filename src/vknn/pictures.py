@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import mimetypes
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -80,13 +81,14 @@ class Placement:
         return points * np.array(self.scale) + np.array(self.offset)
 
 
-def open_picture(path: Path) -> Any:
+def open_picture(path: Path, contents: bytes | None = None) -> Any:
     """The picture of a file as a PIL image: turned as its EXIF says, of 8 bits, on white.
 
-    Raises UnreadableFileError, and InputError for a file of several pictures.
+    ``contents``: what the file holds, where it was read already. Raises UnreadableFileError, and
+    InputError for a file of several pictures.
     """
     count, first = 0, None
-    for count, picture in enumerate(open_pictures(path), 1):
+    for count, picture in enumerate(open_pictures(path, contents), 1):
         if count > 1:
             raise InputError(
                 f"{path} has several pictures: vknn run MODEL {path} runs the model on each"
@@ -101,10 +103,11 @@ def refuse_endless(path: Path) -> None:
         raise UnreadableFileError(f"{path}: this is a pipe or a device: save it to a file first")
 
 
-def open_pictures(path: Path) -> Iterator[Any]:
+def open_pictures(path: Path, contents: bytes | None = None) -> Iterator[Any]:
     """The pictures of a file, as :func:`open_picture`: of an animated one its frames in order."""
     with naming(str(path)):
-        refuse_endless(path)
+        if contents is None:
+            refuse_endless(path)
         try:
             from PIL import Image, ImageOps, UnidentifiedImageError
         except ImportError:
@@ -112,7 +115,7 @@ def open_pictures(path: Path) -> Iterator[Any]:
                 f"{path} is read as a picture, which needs Pillow: pip install pillow"
             ) from None
         try:
-            with Image.open(path) as file:
+            with Image.open(path if contents is None else io.BytesIO(contents)) as file:
                 sequence = file.format in _SEQUENCES and getattr(file, "is_animated", False)
                 for number in range(file.n_frames if sequence else 1):
                     if number:

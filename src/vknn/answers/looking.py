@@ -48,17 +48,41 @@ def find_recipe(
     return None if own is None else (own, False)
 
 
+@dataclasses.dataclass(frozen=True)
+class PictureInput:
+    """An input of a model that pictures are made arrays for: all that this takes of a session.
+
+    Attributes:
+        spec: The input.
+        hint: Its shape as far as it is known.
+        is_image: Whether the model wants an image, and no array (Core ML).
+    """
+
+    spec: TensorSpec
+    hint: Hint
+    is_image: bool
+
+    @classmethod
+    def of(cls, session: Session, spec: TensorSpec) -> PictureInput:
+        """The input of a session."""
+        return cls(spec, input_hint(session, spec), spec.name in session.model.images)
+
+    def array(self, picture: Any, options: ImageOptions) -> tuple[np.ndarray, Placement]:
+        """The array of a PIL image, and where the picture lies in it. Raises InputError."""
+        hint = self.hint
+        options = dataclasses.replace(options, dtype=self.spec.dtype)
+        if self.is_image:
+            hint = (*hint, 1) if hint is not None and len(hint) == 2 else hint
+            options = dataclasses.replace(options, layout="hwc")
+        array, placement = picture_array(picture, hint, options)
+        return in_batch(array, self.spec), placement
+
+
 def picture_input(
     session: Session, spec: TensorSpec, picture: Any, options: ImageOptions
 ) -> tuple[np.ndarray, Placement]:
     """The array for an input of a session, of a PIL image, and where the picture lies in it."""
-    hint = input_hint(session, spec)
-    options = dataclasses.replace(options, dtype=spec.dtype)
-    if spec.name in session.model.images:
-        hint = (*hint, 1) if hint is not None and len(hint) == 2 else hint
-        options = dataclasses.replace(options, layout="hwc")
-    array, placement = picture_array(picture, hint, options)
-    return in_batch(array, spec), placement
+    return PictureInput.of(session, spec).array(picture, options)
 
 
 def input_hint(session: Session, spec: TensorSpec) -> Hint:

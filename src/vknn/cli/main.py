@@ -9,7 +9,7 @@ import argparse
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -23,6 +23,7 @@ COMMANDS = {
     "info": "show a model's inputs, outputs, layers, graph or plan",
     "run": "run a model on arrays or images",
     "verify": "run every operator on the device and with NumPy, and compare",
+    "batch": "run a model on all records of a source, and write the answers as Parquet",
     "profile": "time every dispatch",
     "bench": "time whole runs, the cold start and device memory",
     "tune": "time every kernel that a layer could use, and remember the fastest",
@@ -33,13 +34,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Command line: runs a command and gives the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     warnings.showwarning = _show_warning
+    return guarded(lambda: _run(arguments))
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """Exit code of some work, whose errors become lines on stderr."""
     try:
-        parsed = _parsed(arguments)
-        if getattr(parsed, "null_device", False):
-            os.environ["VKNN_NULL_DEVICE"] = "1"
-        model = getattr(parsed, "model", None)
-        with naming(None if model is None else str(model)):
-            return int(import_module(f"vknn.cli.{parsed.command}").run(parsed) or 0)
+        return work()
     except KeyboardInterrupt:
         return _complain("stopped", STOPPED)
     except BrokenPipeError:
@@ -55,6 +56,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         text = f"{type(error).__name__}: {error_text(error)}"
         return _complain(f"internal error: {text} (VKNN_DEBUG=1 shows where)", INTERNAL_ERROR)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    """Run of the command that the arguments name."""
+    parsed = _parsed(arguments)
+    if getattr(parsed, "null_device", False):
+        os.environ["VKNN_NULL_DEVICE"] = "1"
+    model = getattr(parsed, "model", None)
+    with naming(None if model is None else str(model)):
+        return int(import_module(f"vknn.cli.{_module(parsed.command)}").run(parsed) or 0)
+
+
+def _module(command: str) -> str:
+    return command.replace("-", "_")
 
 
 def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
@@ -84,7 +99,7 @@ def _parser(arguments: Sequence[str]) -> argparse.ArgumentParser:
         described = f"{summary[0].upper()}{summary[1:]}."
         command = commands.add_parser(name, help=summary, description=described)
         if name == wanted:
-            import_module(f"vknn.cli.{name}").add(command)
+            import_module(f"vknn.cli.{_module(name)}").add(command)
     return parser
 
 

@@ -1,6 +1,7 @@
 """The cross-check: every operator on the device, held against NumPy."""
 
 from vknn.crosscheck.comparison import ArrayComparison, compare
+from vknn.crosscheck.outputs import output_errors
 from vknn.crosscheck.report import VerifyReport, VerifyRow
 from vknn.crosscheck.tolerance import UNIT, Allowance, allowances
 from vknn.crosscheck.verify import verify
@@ -13,5 +14,6 @@ __all__ = [
     "VerifyRow",
     "allowances",
     "compare",
+    "output_errors",
     "verify",
 ]

@@ -230,7 +230,7 @@ class _Check:
             chained = in_order_of(node.op, after[value], right)
             isolated = compare(single, goal, bound) if single is not None else None
             cumulative = None
-            wide = _widened(bound, right, self._share)
+            wide = widened(bound, right, self._share)
             if not self._at_random(value):
                 cumulative = compare(chained, right, wide)
             self._keep(value.name, right, single, chained)
@@ -341,7 +341,7 @@ class _Check:
                 continue  # a label
             expected = np.asarray(self.session.model.decode(name, known[name]))
             exact = Allowance(np.abs(expected), np.zeros(1))
-            bound = _widened(exact, expected, self._share)
+            bound = widened(exact, expected, self._share)
             value = self.ends.get(name)
             if value is not None:
                 bound = _moved(bound, self.carried.get(value, 0.0))
@@ -359,7 +359,7 @@ def _moved(allowance: Allowance, error: float) -> Allowance:
     return Allowance(allowance.magnitude, np.maximum(allowance.allowed, ROOM * error))
 
 
-def _widened(allowance: Allowance, expected: np.ndarray, share: float) -> Allowance:
+def widened(allowance: Allowance, expected: np.ndarray, share: float) -> Allowance:
     """An allowance for cumulative results: a share of the range, for integers at least 1."""
     if expected.size == 0 or expected.dtype.kind not in "fiu":
         return allowance

@@ -1,0 +1,222 @@
+"""Cluster: Ray started or joined, what it offers, and how many workers that is."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import platform
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from vknn import __version__, environment
+from vknn.errors import DeviceError, VknnError
+from vknn.runtime import devices
+from vknn.scale.accelerators import offered
+from vknn.scale.optional import ray_module
+from vknn.scale.options import Predictor
+from vknn.scale.ray_worker import GPU, LEASE, OWN
+
+#: Ray's own resource, and the one that machines offer whose devices Ray does not count.
+_GPU, VULKAN = "GPU", "vulkan"
+#: Logical processors of a machine on which Ray is started: listing, reading and the filter of a
+#: resumed job hold one each, and with two a resumed job stands still.
+LEAST_CPUS = 4
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Workers of a job.
+
+    Attributes:
+        mode: How each finds its device: "gpu", "lease" or "own".
+        size: How many there are.
+        num_cpus: Of Ray's processors, that each holds.
+        num_gpus: Of Ray's GPUs, that each holds.
+        resources: Of other resources, that each holds.
+    """
+
+    mode: str
+    size: int
+    num_cpus: float
+    num_gpus: float = 0.0
+    resources: tuple[tuple[str, float], ...] = ()
+
+    def remote_arguments(self) -> dict[str, Any]:
+        """What Ray is told of each worker."""
+        found: dict[str, Any] = {"num_cpus": self.num_cpus}
+        if self.num_gpus:
+            found["num_gpus"] = self.num_gpus
+        if self.resources:
+            found["resources"] = dict(self.resources)
+        return found
+
+    def texts(self) -> list[str]:
+        """The workers in words."""
+        where = {GPU: "a GPU of Ray's", LEASE: "a leased Vulkan device", OWN: "its own device"}
+        share = self.num_gpus or dict(self.resources).get(VULKAN, 1.0)
+        part = "" if share == 1.0 else f" ({share:g} of it each)"
+        return [f"{self.size} worker(s), each on {where[self.mode]}{part}"]
+
+
+@contextlib.contextmanager
+def joined(address: str | None) -> Iterator[Any]:
+    """Ray, joined at an address, or started on this machine; what was started here is ended here.
+
+    Raises VknnError.
+    """
+    ray = ray_module()
+    if ray.is_initialized():
+        if address is not None:
+            raise VknnError("Ray is initialized already: leave the address out")
+        yield ray
+        return
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        if address is not None:
+            ray.init(address=address, logging_level="warning", log_to_driver=False)
+        else:
+            ray.init(
+                num_cpus=max(LEAST_CPUS, os.cpu_count() or 1),
+                resources=local_resources(),
+                include_dashboard=False,
+                logging_level="warning",
+                log_to_driver=False,
+            )
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        where = f"the cluster at {address}" if address else "Ray on this machine"
+        raise VknnError(f"{where} cannot be reached: {error}") from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def local_resources() -> dict[str, float]:
+    """The resource "vulkan" of this machine: how many devices it has."""
+    count = len(offered(devices(), environment.read().null_device))
+    return {VULKAN: float(count)} if count else {}
+
+
+def pool_for(predictor: Predictor, offers: dict[str, float]) -> Pool:
+    """The workers of a predictor in a cluster.
+
+    Args:
+        predictor: What is computed.
+        offers: The cluster's resources, name -> how many.
+
+    Raises:
+        vknn.DeviceError: The cluster does not offer what is asked for: the job would wait for ever.
+    """
+    gpus, leases = int(offers.get(_GPU, 0)), int(offers.get(VULKAN, 0))
+    share = 1.0 / predictor.per_device
+    if predictor.device == "gpu" or (predictor.device == "auto" and gpus):
+        size = _size(predictor, gpus, "GPUs that Ray counts", 'device="vulkan" takes leased ones')
+        return Pool(GPU, size, 0.0, num_gpus=share)
+    if predictor.device == "vulkan" or (predictor.device == "auto" and leases):
+        remedy = "`vknn batch-node` prints the options of ray start that offer them"
+        size = _size(predictor, leases, 'devices as the resource "vulkan"', remedy)
+        return Pool(LEASE, size, 0.0, resources=((VULKAN, share),))
+    size = predictor.workers or predictor.per_device
+    cpus = offers.get("CPU", 0.0)
+    if size > cpus - 1:
+        raise DeviceError(
+            f"{size} worker(s) need a processor each and reading another one, and the cluster has "
+            f"{cpus:g}: start it with more (--num-cpus), or give fewer workers"
+        )
+    return Pool(OWN, size, 1.0)
+
+
+def _size(predictor: Predictor, count: int, what: str, remedy: str) -> int:
+    most = count * predictor.per_device
+    if not count:
+        raise DeviceError(f"the cluster has no {what}: {remedy}")
+    if predictor.workers is not None and predictor.workers > most:
+        raise DeviceError(
+            f"{predictor.workers} workers are asked for, and the cluster has {count} {what}, "
+            f"{predictor.per_device} worker(s) on each: {most} at most"
+        )
+    return predictor.workers or most
+
+
+def check_schedulable(pool: Pool, offers: dict[str, float], is_resumed: bool) -> None:
+    """Check that a job can go on; raises VknnError for one that would wait for ever.
+
+    Reading, decoding and writing share a processor; a resumed job's filter holds another, and its
+    listing of files a third.
+    """
+    cpus = offers.get("CPU", 0.0)
+    least = math.ceil(pool.size * pool.num_cpus) + (3 if is_resumed else 1)
+    if cpus < least:
+        what = "a job that is taken up again" if is_resumed else "the job"
+        raise VknnError(
+            f"{what} needs {least} logical processors for its workers, reading and the filter, and "
+            f"the cluster has {cpus:g}: start Ray with --num-cpus {least} or more"
+        )
+
+
+@dataclass(frozen=True)
+class Node:
+    """A machine of the cluster as a job sees it.
+
+    Attributes:
+        name: Its host name.
+        version: Version of vknn there.
+        devices: Selectors of the Vulkan devices that it offers.
+        error: Why there are none; empty where there are.
+    """
+
+    name: str
+    version: str
+    devices: tuple[str, ...]
+    error: str = ""
+
+
+def look_here() -> Node:
+    """This machine."""
+    try:
+        found = offered(devices(), environment.read().null_device)
+        error = "" if found else "it has no Vulkan driver that can be used"
+    except VknnError as failed:
+        found, error = [], str(failed)
+    return Node(platform.node(), __version__, tuple(found), error)
+
+
+def survey(ray: Any, mode: str) -> list[Node]:
+    """The machines of the cluster that offer what workers hold. Raises VknnError for unfit ones.
+
+    Unfit are those with another vknn, and those without a Vulkan driver.
+    """
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    wanted = {GPU: _GPU, LEASE: VULKAN}.get(mode)
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    able = [n for n in alive if wanted is None or n["Resources"].get(wanted, 0) > 0]
+    look = ray.remote(num_cpus=0)(look_here)
+    asked = [
+        look.options(
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        ).remote()
+        for node in able
+    ]
+    found = []
+    for node, reference in zip(able, asked, strict=True):
+        try:
+            found.append(ray.get(reference))
+        except Exception as error:  # vknn is missing there, or cannot be imported
+            place = node.get("NodeManagerAddress", "?")
+            text = str(error).strip().splitlines()[-1] if str(error).strip() else type(error)
+            raise VknnError(f"machine {place} cannot run vknn: {text}") from None
+    for machine in found:
+        if machine.version != __version__:
+            raise VknnError(
+                f"machine {machine.name} has vknn {machine.version}, and this one {__version__}: "
+                "install the same everywhere"
+            )
+        if mode != OWN and machine.error:
+            raise DeviceError(
+                f"machine {machine.name}: {machine.error}; install one there, or start its Ray "
+                "without the resources that offer devices"
+            )
+    return found

@@ -1,0 +1,118 @@
+"""Conversion of a finished job's answers to one file of another format."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from vknn.errors import VknnError
+from vknn.named_files import replacing
+from vknn.scale.folder import Folder
+from vknn.scale.optional import arrow
+
+FORMATS = ("parquet", "npz", "jsonl")
+
+
+def convert(output: str | os.PathLike[str], format: str) -> str:
+    """The answers of a job's folder in one file beside it, <folder>.npz or <folder>.jsonl.
+
+    Returns:
+        The file.
+
+    Raises:
+        vknn.VknnError: The folder is not on this machine or has no answers, or rows have outputs of
+            different shapes, which .npz has no place for.
+    """
+    folder = Folder(output)
+    if not folder.is_local:
+        raise VknnError(f"{output}: only answers in a folder of this machine are converted")
+    parts = folder.parts()
+    if not parts:
+        raise VknnError(f"{output} has no answers")
+    path = f"{folder.path}.{format}"
+    if format == "jsonl":
+        _write_jsonl(folder, parts, path)
+    else:
+        _write_npz(folder, parts, path)
+    return path
+
+
+def _write_jsonl(folder: Folder, parts: list[str], path: str) -> None:
+    """A line of JSON for each row; tensors are nested lists."""
+    with replacing(path) as file:
+        for part in parts:
+            for row in _rows(folder.read_part(part)):
+                file.write(json.dumps(row, default=_as_json).encode() + b"\n")
+
+
+def _rows(table: Any) -> Iterator[dict[str, Any]]:
+    pa = arrow()
+    columns = {}
+    for name in table.column_names:
+        column = table.column(name)
+        if isinstance(column.type, pa.FixedShapeTensorType):
+            columns[name] = [v for chunk in column.chunks for v in _tensors(chunk)]
+        else:
+            columns[name] = column.to_pylist(maps_as_pydicts="strict")
+    for number in range(table.num_rows):
+        yield {name: values[number] for name, values in columns.items()}
+
+
+def _tensors(chunk: Any) -> Iterator[Any]:
+    """The tensors of a chunk as nested lists; None for null."""
+    shape, valid = tuple(chunk.type.shape), chunk.is_valid().to_pylist()
+    for storage, is_valid in zip(chunk.storage, valid, strict=True):
+        flat = storage.values.to_numpy(zero_copy_only=False) if is_valid else None
+        yield None if flat is None else flat.reshape(shape).tolist()
+
+
+def _write_npz(folder: Folder, parts: list[str], path: str) -> None:
+    """An array for each column, whose first axis counts the rows; errors are text."""
+    pa = arrow()
+    tables = [folder.read_part(part) for part in parts]
+    whole = pa.concat_tables(tables, promote_options="default")
+    arrays: dict[str, Any] = {}
+    for name in whole.column_names:
+        arrays[name] = _array(name, whole.column(name))
+    with replacing(path) as file:
+        np.savez(file, **arrays)
+
+
+def _array(name: str, column: Any) -> np.ndarray:
+    pa = arrow()
+    type_ = column.type
+    if isinstance(type_, pa.FixedShapeTensorType):
+        width = int(np.prod(type_.shape))
+        rows = np.zeros((len(column), width), type_.value_type.to_pandas_dtype())
+        place = 0
+        for chunk in column.chunks:
+            valid = chunk.is_valid().to_numpy(zero_copy_only=False)
+            values = chunk.storage.flatten().to_numpy(zero_copy_only=False)
+            rows[place : place + len(chunk)][valid] = values.reshape(-1, width)
+            place += len(chunk)
+        return rows.reshape(len(column), *type_.shape)
+    if pa.types.is_floating(type_):
+        return np.asarray(column.fill_null(float("nan")).to_numpy())
+    if pa.types.is_integer(type_) or pa.types.is_boolean(type_):
+        if column.null_count:
+            raise VknnError(f"column {name!r} has nulls, and .npz has no integers for these: jsonl")
+        return np.asarray(column.to_numpy())
+    if pa.types.is_string(type_) or pa.types.is_struct(type_):
+        return np.array(["" if v is None else _text(v) for v in column.to_pylist()])
+    raise VknnError(
+        f"column {name!r} has rows of different shapes ({type_}), which .npz has no place for: "
+        "--format jsonl"
+    )
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _as_json(value: Any) -> Any:
+    """What JSON has no type for."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

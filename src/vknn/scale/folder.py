@@ -1,0 +1,204 @@
+"""Folder of a job's answers: Parquet files, and beside them what the job knows of itself."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import posixpath
+import secrets
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from vknn.errors import InputError, VknnError
+from vknn.scale.optional import arrow, arrow_part
+from vknn.scale.sources import place_of
+
+#: Folder within the answers' that readers of Parquet leave aside.
+OWN = "_vknn"
+JOB, RUNNING, SUSPECT, LOCK = "job.json", "running.json", "suspect.parquet", "lock"
+_ENDING = ".parquet"
+
+
+class Folder:
+    """The folder, on any filesystem of pyarrow.fs. A context manager holds it for one job.
+
+    Answers are ``*.parquet`` in it. ``_vknn/job.json`` says what job it holds,
+    ``_vknn/running.json`` which records are being computed, ``_vknn/suspect.parquet`` which rows a
+    device wrote that disagreed later.
+    """
+
+    def __init__(self, target: str | os.PathLike[str]) -> None:
+        self.text = os.fspath(target)
+        self.filesystem, self.path = place_of(self.text)
+        self.path = self.path.rstrip("/") or "/"
+        self._lock: Any = None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it lies in this machine's own filesystem."""
+        return bool(self.filesystem.type_name == "local")
+
+    def create(self) -> None:
+        """Making of the folder. Raises VknnError where nothing can be written in it."""
+        with self._told("cannot be written"):
+            if self.is_local and os.path.exists(self.path) and not os.path.isdir(self.path):
+                raise InputError(f"{self.text} is a file: answers need a folder")
+            self.filesystem.create_dir(self._own(""), recursive=True)
+            self._write(self._own("probe"), b"")
+            self.filesystem.delete_file(self._own("probe"))
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Block in which no other process of this machine works in the folder.
+
+        Raises VknnError where one does.
+        """
+        if not self.is_local:
+            yield
+            return
+        import fcntl
+
+        with self._told("cannot be written"), open(self._own(LOCK), "w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise VknnError(f"{self.text}: another job works in this folder now") from None
+            yield
+
+    def job(self) -> dict[str, Any] | None:
+        """What job.json says; None where there is none."""
+        text = self._read(self._own(JOB))
+        if text is None:
+            return None
+        with contextlib.suppress(ValueError):
+            found = json.loads(text)
+            if isinstance(found, dict):
+                return found
+        raise VknnError(f"{self._own(JOB)} is damaged: --restart begins the job anew")
+
+    def write_job(self, document: dict[str, Any]) -> None:
+        """Writing of job.json as a whole."""
+        self._write(self._own(JOB), json.dumps(document, indent=2).encode())
+
+    def running(self) -> dict[str, Any]:
+        """What was being computed when the last process ended; empty where it ended well."""
+        text = self._read(self._own(RUNNING))
+        with contextlib.suppress(ValueError):
+            found = json.loads(text or "{}")
+            return found if isinstance(found, dict) else {}
+        return {}
+
+    def write_running(self, document: dict[str, Any]) -> None:
+        """Note of what is being computed; an empty one takes it away."""
+        if document:
+            self._write(self._own(RUNNING), json.dumps(document).encode())
+        elif self._info(self._own(RUNNING)):
+            self.filesystem.delete_file(self._own(RUNNING))
+
+    def parts(self) -> list[str]:
+        """The Parquet files with answers, by name."""
+        fs = arrow_part("fs")
+        selector = fs.FileSelector(self.path, allow_not_found=True)
+        with self._told("cannot be listed"):
+            found = self.filesystem.get_file_info(selector)
+        own = (f for f in found if f.type == fs.FileType.File and f.path.endswith(_ENDING))
+        return sorted(f.path for f in own if not posixpath.basename(f.path).startswith((".", "_")))
+
+    def new_part(self) -> str:
+        """The path of a further Parquet file."""
+        return posixpath.join(
+            self.path, f"part-{len(self.parts()):06d}-{secrets.token_hex(4)}{_ENDING}"
+        )
+
+    def write_part(self, table: Any, path: str) -> None:
+        """Writing of a Parquet file as a whole; what was there is replaced."""
+        parquet = arrow_part("parquet")
+        with self._told("cannot be written"):
+            temporary = posixpath.join(posixpath.dirname(path), f".{posixpath.basename(path)}.tmp")
+            try:
+                parquet.write_table(table, temporary, filesystem=self.filesystem)
+                self.filesystem.move(temporary, path)
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    self.filesystem.delete_file(temporary)
+                raise
+
+    def read_part(self, path: str, columns: Sequence[str] | None = None) -> Any:
+        """The table of a Parquet file with answers."""
+        parquet = arrow_part("parquet")
+        with self._told("cannot be read"):
+            return parquet.read_table(path, columns=columns, filesystem=self.filesystem)
+
+    def suspects(self) -> Any:
+        """The rows that a device wrote which disagreed later, a table; None: there are none."""
+        path = self._own(SUSPECT)
+        return self.read_part(path) if self._info(path) else None
+
+    def add_suspects(self, table: Any) -> None:
+        """Note of rows that a device wrote which disagreed later."""
+        before = self.suspects()
+        found = table if before is None else arrow().concat_tables([before, table])
+        self.write_part(found, self._own(SUSPECT))
+
+    def clear_suspects(self) -> None:
+        """Removal of the note of suspect rows."""
+        with self._told("cannot be written"):
+            if self._info(self._own(SUSPECT)):
+                self.filesystem.delete_file(self._own(SUSPECT))
+
+    def clear(self) -> None:
+        """Removal of all answers, and of what the job knew; other files stay."""
+        with self._told("cannot be written"):
+            for path in self.parts():
+                self.filesystem.delete_file(path)
+            for name in (JOB, RUNNING, SUSPECT):
+                if self._info(self._own(name)):
+                    self.filesystem.delete_file(self._own(name))
+            if self._info(self.checkpoint):
+                self.filesystem.delete_dir(self.checkpoint)
+
+    def sweep(self) -> None:
+        """Removal of files that an ended process left half-written."""
+        fs = arrow_part("fs")
+        for found in self.filesystem.get_file_info(
+            fs.FileSelector(self.path, allow_not_found=True)
+        ):
+            name = posixpath.basename(found.path)
+            if name.startswith(".part-") and name.endswith(".tmp"):
+                self.filesystem.delete_file(found.path)
+
+    @property
+    def checkpoint(self) -> str:
+        """The folder beside this one that Ray keeps what is done in."""
+        return f"{self.path}.checkpoint"
+
+    def _own(self, name: str) -> str:
+        return posixpath.join(self.path, OWN, name) if name else posixpath.join(self.path, OWN)
+
+    def _info(self, path: str) -> bool:
+        fs = arrow_part("fs")
+        with self._told("cannot be read"):
+            return bool(self.filesystem.get_file_info(path).type != fs.FileType.NotFound)
+
+    def _read(self, path: str) -> bytes | None:
+        if not self._info(path):
+            return None
+        with self._told("cannot be read"), self.filesystem.open_input_stream(path) as file:
+            return bytes(file.read())
+
+    def _write(self, path: str, data: bytes) -> None:
+        with self._told("cannot be written"):
+            temporary = f"{path}.tmp"
+            with self.filesystem.open_output_stream(temporary) as file:
+                file.write(data)
+            self.filesystem.move(temporary, path)
+
+    @contextlib.contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        """Errors of files as VknnError with the folder's name."""
+        try:
+            yield
+        except (OSError, arrow().ArrowException) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            raise VknnError(f"{self.text} {what}: {reason}") from None

@@ -1,0 +1,363 @@
+"""Job: a source through a model into a folder of answers, begun or taken up again."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from vknn import __version__
+from vknn.errors import InputError, VknnError
+from vknn.scale.folder import Folder
+from vknn.scale.layout import Layout
+from vknn.scale.local import LocalRun
+from vknn.scale.model_files import digest, model_files
+from vknn.scale.on_ray import RayRun, planned_workers, remove_pending
+from vknn.scale.optional import arrow, has_ray
+from vknn.scale.options import DEVICE, ERROR, Predictor, predictor_of
+from vknn.scale.outcome import JobError, Outcome
+from vknn.scale.plan import JobPlan, plan_of
+from vknn.scale.reading import counted, schema_of
+from vknn.scale.report import Report
+from vknn.scale.shares import ErrorBound
+from vknn.scale.sources import PARQUET, Source, find_source
+
+ENGINES = ("auto", "local", "ray")
+#: Records above which "auto" takes Ray, where it is installed.
+LOCAL_ROWS = 20_000
+DONE, STOPPED = "done", "stopped"
+#: A folder, pattern, file or address, or a list of these.
+Given = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+
+
+def run(
+    source: Given,
+    model: str | os.PathLike[str] | Predictor,
+    output: str | os.PathLike[str],
+    weights: str | os.PathLike[str] | None = None,
+    *,
+    engine: str = "auto",
+    address: str | None = None,
+    errors: str | float | None = None,
+    restart: bool = False,
+    redo_suspect: bool = False,
+    progress: Callable[[Outcome], None] | None = None,
+    **options: Any,
+) -> Report:
+    """A model run on all records of a source; the answers become Parquet files.
+
+    A job that was broken off goes on where it was. Every record ends in one row: its id, the
+    columns that are kept, each output, what the outputs mean where that is known, the device, the
+    batch, and the error where it could not be computed.
+
+    Args:
+        source: A folder, a pattern, a file, an address such as s3://bucket/key, or a list of these:
+            pictures, Parquet, .npy, .npz or tars.
+        model: The model file, or a :class:`Predictor`.
+        output: Folder for the answers, or an address.
+        weights: The model's second file, where it does not lie beside it.
+        engine: "local" (this process, one device), "ray", or "auto".
+        address: Of a Ray cluster; None: one is started on this machine where Ray is used.
+        errors: How many records may fail: a number, or a share such as "0.1%"; None: all may.
+        restart: Whether to remove answers of an earlier run and begin anew.
+        redo_suspect: Whether to compute the rows again, elsewhere, that a device wrote which
+            disagreed with NumPy later; nothing else is computed then.
+        progress: Told how far the job is, every few seconds.
+        options: Those of :class:`Predictor`.
+
+    Returns:
+        A report.
+
+    Raises:
+        vknn.scale.JobError: More records failed than may, or a device computes wrong; its report
+            says how far the job came.
+        vknn.InputError: Source, columns, ids or options do not fit; nothing was computed.
+        vknn.VknnError: The model cannot be opened, or the folder holds another job.
+    """
+    predictor = predictor_of(model, weights, options)
+    found = run_job(
+        source, predictor, output, engine=engine, address=address, errors=errors, restart=restart,
+        redo_suspect=redo_suspect, progress=progress,
+    )  # fmt: skip
+    assert isinstance(found, Report)
+    return found
+
+
+def plan(
+    source: Given,
+    model: str | os.PathLike[str] | Predictor,
+    output: str | os.PathLike[str],
+    weights: str | os.PathLike[str] | None = None,
+    *,
+    engine: str = "auto",
+    address: str | None = None,
+    **options: Any,
+) -> JobPlan:
+    """What :func:`run` would do, with the same arguments; the first record is computed here.
+
+    Raises:
+        vknn.VknnError: As :func:`run`; nothing is written.
+    """
+    predictor = predictor_of(model, weights, options)
+    found = run_job(source, predictor, output, engine=engine, address=address, dry_run=True)
+    assert isinstance(found, JobPlan)
+    return found
+
+
+def run_job(
+    source: Given,
+    predictor: Predictor,
+    output: str | os.PathLike[str],
+    *,
+    engine: str = "auto",
+    address: str | None = None,
+    errors: str | float | None = None,
+    restart: bool = False,
+    redo_suspect: bool = False,
+    progress: Callable[[Outcome], None] | None = None,
+    dry_run: bool = False,
+) -> Report | JobPlan:
+    """:func:`run`, or with ``dry_run`` :func:`plan`."""
+    if engine not in ENGINES:
+        raise InputError(f"engine={engine!r}: expected one of {', '.join(ENGINES)}")
+    bound = ErrorBound.of(errors)
+    files = find_source(source)
+    predictor = _named(predictor, files)
+    schema = schema_of(files)
+    if predictor.id is not None and predictor.id not in schema:
+        raise InputError(f"there is no column {predictor.id!r}; there are {', '.join(schema)}")
+    total = counted(files, predictor.id)
+    folder = Folder(output)
+    if dry_run:
+        return _Job(predictor, files, folder, schema, total, bound, progress).plan(engine, address)
+    folder.create()
+    with folder.held():
+        if restart:
+            folder.clear()
+        folder.sweep()
+        remove_pending(folder)
+        job = _Job(predictor, files, folder, schema, total, bound, progress)
+        return job.run(engine, address, redo_suspect)
+
+
+class _Job:
+    def __init__(
+        self,
+        predictor: Predictor,
+        source: Source,
+        folder: Folder,
+        schema: dict[str, Any],
+        total: int | None,
+        bound: ErrorBound,
+        progress: Callable[[Outcome], None] | None,
+    ) -> None:
+        self.predictor, self.source, self.folder = predictor, source, folder
+        self.schema, self.bound, self.progress = schema, bound, progress
+        self.outcome = Outcome(total=total)
+        self.engine = "local"
+        self.document = self._document()
+
+    def run(self, engine: str, address: str | None, redo_suspect: bool) -> Report:
+        """The job on the engine that fits; its report, which job.json keeps, too."""
+        before = self.folder.job()
+        if before is not None:
+            self._compare(before)
+        done = self._done(before)
+        self.engine = self._engine(engine, address, before)
+        try:
+            if redo_suspect:
+                self._redo(done, before)
+            elif self.engine == "ray":
+                RayRun(
+                    self.predictor, self.source, self.folder, self.schema, done, self.bound,
+                    self.outcome, _stored(before), address, self.progress,
+                ).run(self._remember)  # fmt: skip
+            else:
+                self._local(done, before).run(self._remember)
+        except JobError as error:
+            error.report = self._finish(STOPPED)
+            raise
+        except BaseException:
+            self._finish(STOPPED)
+            raise
+        return self._finish(DONE)
+
+    def plan(self, engine: str, address: str | None) -> JobPlan:
+        """What :meth:`run` would do."""
+        before = self.folder.job()
+        if before is not None:
+            self._compare(before)
+        done = self._done(before)
+        self.engine = self._engine(engine, address, before)
+        workers = None
+        if self.engine == "ray":
+            workers = planned_workers(self.predictor, address)
+        return plan_of(self._local(done, before), self.engine, workers)
+
+    def _local(self, done: set[Any], before: Mapping[str, Any] | None) -> LocalRun:
+        return LocalRun(
+            self.predictor, self.source, self.folder, self.schema, done, self.bound,
+            self.outcome, _stored(before), tell=self.progress,
+        )  # fmt: skip
+
+    def _document(self) -> dict[str, Any]:
+        files = model_files(self.predictor.model, self.predictor.weights)
+        return {
+            "vknn": __version__,
+            "model": {"name": Path(self.predictor.model).name, "sha256": digest(files)},
+            "options": self.predictor.identity(),
+            "source": list(self.source.given),
+        }
+
+    def _compare(self, before: Mapping[str, Any]) -> None:
+        """Check that the folder holds this job. Raises VknnError that says what differs."""
+        unlike = [
+            f"{key} {_short(before.get(key))}, not {_short(self.document[key])}"
+            for key in ("model", "source")
+            if before.get(key) != self.document[key]
+        ]
+        own, others = self.document["options"], before.get("options", {})
+        unlike += [
+            f"{key}={_short(others.get(key))}, not {_short(own[key])}"
+            for key in own
+            if others.get(key) != own[key]
+        ]
+        if unlike:
+            raise VknnError(
+                f"{self.folder.text} holds another job: {'; '.join(unlike)}; give another folder, "
+                "or --restart, which removes its answers"
+            )
+
+    def _done(self, before: Mapping[str, Any] | None) -> set[Any]:
+        """Names of the records that have rows; what earlier runs did is counted."""
+        parts = self.folder.parts()
+        if parts and before is None:
+            raise VknnError(f"{self.folder.text} has Parquet files of others: give another folder")
+        found: set[Any] = set()
+        name = self.predictor.id
+        if name is None:
+            if parts:
+                raise VknnError(
+                    f"{self.folder.text} has answers, and without an id column nothing says which "
+                    "records they are of: --restart begins anew, --id names a column"
+                )
+            self.outcome.notes.append(
+                "the source has no id column: this job cannot be taken up again (--id names one)"
+            )
+        for path in parts:
+            table = self.folder.read_part(path, [*([name] if name else []), ERROR])
+            if name is not None:
+                found.update(table.column(name).to_pylist())
+            kinds = Counter(e["type"] for e in table.column(ERROR).to_pylist() if e is not None)
+            self.outcome.errors.update(kinds)
+            self.outcome.rows += table.num_rows
+        suspects = self.folder.suspects()
+        self.outcome.suspects = 0 if suspects is None else suspects.num_rows
+        return found
+
+    def _engine(self, engine: str, address: str | None, before: Mapping[str, Any] | None) -> str:
+        """The engine that a job runs on."""
+        own = self.predictor
+        if engine == "local":
+            if address is not None:
+                raise InputError("an address is of a Ray cluster, and engine is 'local'")
+            if own.per_device > 1 or (own.workers or 1) > 1:
+                raise InputError("engine 'local' has one worker: engine 'ray' has several")
+            return engine
+        if engine == "ray" or address is not None:
+            return "ray"
+        if own.per_device > 1 or (own.workers or 1) > 1 or own.device == "gpu":
+            return "ray"
+        large = self.outcome.total is None or self.outcome.total > LOCAL_ROWS
+        return "ray" if large and has_ray() else "local"
+
+    def _remember(self, layout: Layout) -> None:
+        """Note of the columns of answers, so that later runs write the same."""
+        self.document["layout"] = layout.to_json() if layout.outputs else None
+        self._write("running")
+
+    def _redo(self, done: set[Any], before: Mapping[str, Any] | None) -> None:
+        """Suspect rows computed again, on another device, into files that replace the old ones."""
+        suspects = self.folder.suspects()
+        if suspects is None:
+            self.outcome.notes.append("no rows are suspect")
+            return
+        if self.predictor.id is None:
+            raise VknnError(
+                "without an id column nothing says which records are suspect: --restart"
+            )
+        ids = set(suspects.column(self.predictor.id).to_pylist())
+        found: list[Any] = []
+        self.outcome.rows -= len(ids)
+        again = replace_run(self._local(done - ids, before), ids, found.append)
+        again.run(self._remember)
+        wrong = set(suspects.column(DEVICE).to_pylist()) & set(self.outcome.devices)
+        if wrong:
+            raise VknnError(
+                f"the rows are suspect because device {wrong.pop()} computed wrong: --device names "
+                "another, such as numpy"
+            )
+        replace_rows(self.folder, suspects, found, self.predictor.id)
+        self.folder.clear_suspects()
+        self.outcome.suspects = 0
+
+    def _finish(self, state: str) -> Report:
+        report = self.outcome.report(self.folder.text, state, self.engine)
+        self._write(state, report)
+        return report
+
+    def _write(self, state: str, report: Report | None = None) -> None:
+        told: dict[str, Any] = {} if report is None else {"report": json.loads(report.to_json())}
+        before = self.folder.job() or {}
+        kept: dict[str, Any] = {key: before[key] for key in ("layout", "begun") if key in before}
+        self.document = {"begun": time.time(), **kept, **self.document, "state": state, **told}
+        self.folder.write_job(self.document)
+
+
+def replace_run(run: LocalRun, ids: set[Any], write: Callable[[Any], None]) -> LocalRun:
+    """A run of these records only, whose tables go elsewhere."""
+    return replace(run, only=ids, write=write)
+
+
+def replace_rows(folder: Folder, suspects: Any, tables: Sequence[Any], id_column: str) -> None:
+    """Writing of files anew with other rows in place of suspect ones."""
+    new = {
+        row[id_column]: (table, number)
+        for table in tables
+        for number, row in enumerate(table.select([id_column]).to_pylist())
+    }
+    for path in dict.fromkeys(suspects.column("file").to_pylist()):
+        old = folder.read_part(path)
+        rows = []
+        for number, name in enumerate(old.column(id_column).to_pylist()):
+            table, place = new.get(name, (old, number))
+            rows.append(table.slice(place, 1))
+        folder.write_part(
+            arrow().concat_tables(rows, promote_options="default").combine_chunks(), path
+        )
+
+
+def _named(predictor: Predictor, source: Source) -> Predictor:
+    """The predictor with the column that names the source's records. Raises InputError."""
+    if source.kind == PARQUET:
+        return predictor
+    if predictor.id not in (None, source.id):
+        raise InputError(
+            f"there is no column {predictor.id!r} to name records: {source.kind} have {source.id!r}"
+        )
+    return replace(predictor, id=source.id)
+
+
+def _stored(before: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The outputs' columns of an earlier run."""
+    return None if before is None else before.get("layout")
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 100 else f"{text[:97]}..."

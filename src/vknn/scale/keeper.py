@@ -1,0 +1,167 @@
+"""Keeper of a job that runs on many machines: attempts, deaths, checks and counts outside workers.
+
+A worker's process may end at any record. What was tried, and where, is therefore known here, in a
+process that computes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from vknn.scale.killed import MOST_DEATHS
+from vknn.scale.report import DeviceReport
+from vknn.scale.shares import ErrorBound
+
+#: A device on which so many different records ended their processes is not used any more.
+MOST_DEADLY_RECORDS = 3
+
+
+@dataclass
+class _Tried:
+    """Attempts at something: how many ended in death, and the device of the one under way."""
+
+    deaths: int = 0
+    device: str | None = None
+
+
+@dataclass
+class Progress:
+    """What a worker did with a batch; sent to the keeper.
+
+    Attributes:
+        device: Where it was computed.
+        rows: Records with outputs.
+        errors: Records without, by type of error.
+        busy: Seconds of computing.
+        waiting: Seconds between the batch before it and this one.
+        last: The last error, type and message.
+        cold: Seconds from opening the model to the first answer; None but with a first batch.
+        checks: Records that NumPy computed, too.
+        largest: The largest error of these, as a multiple of what is allowed.
+        memory: Bytes of memory that the worker had at most.
+    """
+
+    device: str
+    rows: int = 0
+    errors: dict[str, int] = field(default_factory=dict)
+    busy: float = 0.0
+    waiting: float = 0.0
+    last: tuple[str, str] | None = None
+    cold: float | None = None
+    checks: int = 0
+    largest: float = 0.0
+    memory: int = 0
+
+
+class Keeper:
+    """What is known of a job while it runs. All methods are short; one process calls at a time."""
+
+    def __init__(self, bound: ErrorBound, total: int | None, rows: int, errors: int) -> None:
+        self._bound, self._total = bound, total
+        self._rows, self._before = rows, errors
+        self._new_rows = 0
+        self._errors: Counter[str] = Counter()
+        self._batches: dict[str, _Tried] = {}
+        self._records: dict[str, _Tried] = {}
+        self._deadly: defaultdict[str, set[str]] = defaultdict(set)
+        self._devices: dict[str, DeviceReport] = {}
+        self._suspect: list[tuple[str, str]] = []
+        self._waiting, self._memory, self._failure = 0.0, 0, ""
+
+    def meet(self, device: str, name: str) -> None:
+        """A worker opened a device, ``name`` for people."""
+        self._devices.setdefault(device, DeviceReport(name))
+
+    def begin(self, device: str, name: str, key: str) -> dict[str, Any]:
+        """A batch is begun on a device, ``name`` for people. Tells whether to compute it alone.
+
+        ``alone``: record by record, as two processes ended with it. ``retired``: why the device
+        must not be used; then nothing is begun.
+        """
+        report = self._devices.setdefault(device, DeviceReport(name))
+        tried = self._batches.setdefault(key, _Tried())
+        self._died(tried)
+        if report.retired:
+            return {"alone": False, "retired": report.retired}
+        tried.device = device
+        return {"alone": tried.deaths >= MOST_DEATHS, "retired": None}
+
+    def begin_record(self, device: str, key: str) -> int:
+        """A record is begun by itself. Tells how many processes ended with it before.
+
+        Where these are two, it is not to be computed, and nothing is begun.
+        """
+        tried = self._records.setdefault(key, _Tried())
+        dead = tried.device
+        if self._died(tried) and dead is not None:
+            self._deadly[dead].add(key)
+            if len(self._deadly[dead]) >= MOST_DEADLY_RECORDS:
+                self.retire(dead, f"processes ended at {MOST_DEADLY_RECORDS} different records", ())
+        if tried.deaths < MOST_DEATHS:
+            tried.device = device
+        return tried.deaths
+
+    def end_record(self, key: str) -> None:
+        """A record that was begun by itself is done."""
+        self._records.setdefault(key, _Tried()).device = None
+
+    def end(self, key: str, progress: Progress) -> str:
+        """A batch is done. Tells why the job is to end, empty where it goes on."""
+        self._batches.pop(key, None)
+        report = self._devices.setdefault(progress.device, DeviceReport(progress.device))
+        report.rows += progress.rows
+        report.busy_seconds += progress.busy
+        report.checks += progress.checks
+        report.largest_error = max(report.largest_error, progress.largest)
+        if progress.cold is not None:
+            report.cold_seconds = max(report.cold_seconds, progress.cold)
+        count = progress.rows + sum(progress.errors.values())
+        self._rows += count
+        self._new_rows += count
+        self._errors.update(progress.errors)
+        self._waiting += progress.waiting
+        self._memory = max(self._memory, progress.memory)
+        failed = self._before + sum(self._errors.values())
+        if failed > self._bound.most(self._total or self._rows):
+            kind, text = progress.last or ("", "")
+            self._failure = self._failure or (
+                f"{failed} of {self._rows} records could not be computed, and "
+                f"errors={self._bound} are allowed; the last: {kind}: {text}"
+            )
+        return self._failure
+
+    def retire(self, device: str, reason: str, batches: Sequence[str]) -> None:
+        """A device is not to be used any more. ``batches``: what it wrote that may be wrong."""
+        report = self._devices.setdefault(device, DeviceReport(device))
+        report.retired = report.retired or reason
+        self._suspect += [(device, batch) for batch in batches]
+
+    def retired(self) -> dict[str, str]:
+        """The devices that are not to be used, and why."""
+        return {name: d.retired for name, d in self._devices.items() if d.retired}
+
+    def state(self) -> dict[str, Any]:
+        """All that a report tells."""
+        return {
+            "rows": self._rows,
+            "new_rows": self._new_rows,
+            "errors": dict(self._errors),
+            "devices": {name: asdict(device) for name, device in self._devices.items()},
+            "suspect": list(self._suspect),
+            "waiting": self._waiting,
+            "memory": self._memory,
+            "failure": self._failure,
+        }
+
+    def _died(self, tried: _Tried) -> bool:
+        """Note of a death, where the attempt before this one did not end."""
+        if tried.device is None:
+            return False
+        tried.deaths += 1
+        if tried.device in self._devices:
+            self._devices[tried.device].deaths += 1
+        tried.device = None
+        return True

@@ -1,0 +1,67 @@
+"""Records that were being computed when a process ended, and those that end every process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from vknn.scale.folder import Folder
+
+#: A record that was alone when the process ended so many times is not tried again.
+MOST_DEATHS = 2
+
+
+class Killed:
+    """Note of what is being computed, in the job's folder, for the process after this one.
+
+    A batch that was under way when a process ended is computed record by record; a record that was
+    alone then is counted.
+
+    Attributes:
+        suspicious: Names of the records that were under way.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        before = folder.running()
+        self.suspicious: set[Any] = set(before.get("suspicious", ()))
+        self._deaths: dict[str, int] = dict(before.get("deaths", {}))
+        self._exit = str(before.get("exit", ""))
+        now = before.get("now", ())
+        if len(now) == 1:
+            self._deaths[str(now[0])] = self._deaths.get(str(now[0]), 0) + 1
+        self.suspicious.update(now)
+        self._written = bool(before)
+
+    def begin(self, names: Sequence[Any]) -> None:
+        """Note of the records that are under way now."""
+        document: dict[str, Any] = {"now": list(names)}
+        if self.suspicious:
+            document |= {"suspicious": sorted(self.suspicious, key=str), "deaths": self._deaths}
+        self._folder.write_running(document)
+        self._written = True
+
+    def is_deadly(self, name: Any) -> bool:
+        """Whether a record was alone in two processes that ended."""
+        return self._deaths.get(str(name), 0) >= MOST_DEATHS
+
+    def error_row(self, name: Any, device: str) -> dict[str, Any]:
+        """The error of a record that is not tried again."""
+        deaths = self._deaths[str(name)]
+        how = f" ({self._exit})" if self._exit else ""
+        return {
+            "type": "ProcessDied",
+            "message": f"the process that computed it on {device} ended {deaths} times{how}",
+            "attempts": deaths,
+        }
+
+    def forget(self) -> None:
+        """End of the suspicion: all of these records have answers."""
+        self.suspicious, self._deaths = set(), {}
+        self.begin([])
+
+    def clear(self) -> None:
+        """Removal of the note."""
+        if self._written:
+            self._folder.write_running({})
+            self._written = False

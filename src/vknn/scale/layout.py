@@ -1,0 +1,196 @@
+"""Layout of a job: which columns feed which inputs, and which columns answers have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from vknn.answers import Answer, Recipe
+from vknn.answers.looking import PictureInput
+from vknn.errors import InputError
+from vknn.scale.columns import OutputColumn
+from vknn.scale.optional import arrow
+from vknn.scale.options import (
+    BATCH,
+    CLASSES,
+    DEVICE,
+    ERROR,
+    FOUND,
+    LABEL,
+    PROBABILITY,
+    Predictor,
+)
+from vknn.scale.records import InputColumn
+from vknn.scale.sources import BYTES, DATA
+from vknn.session import Session
+from vknn.tool_inputs import needed_inputs
+
+#: Names of columns that hold encoded pictures in archives and tables, the likeliest first.
+_PICTURE_COLUMNS = ("jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", BYTES)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What goes in and out; can be pickled.
+
+    Attributes:
+        inputs: The columns that are read.
+        kept: Names of the columns that are kept, the id first.
+        outputs: The columns of outputs.
+        task: What the answers are about ("classification", ...); None: nothing says it.
+    """
+
+    inputs: tuple[InputColumn, ...]
+    kept: tuple[str, ...]
+    outputs: tuple[OutputColumn, ...] = ()
+    task: str | None = None
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        """Names of the columns that are needed of the source, the kept ones first."""
+        return tuple(dict.fromkeys([*self.kept, *(i.column for i in self.inputs)]))
+
+    def answer_types(self) -> dict[str, Any]:
+        """Names and Arrow types of what answers tell besides outputs."""
+        pa = arrow()
+        name = pa.string()
+        if self.task == "classification":
+            return {LABEL: name, PROBABILITY: pa.float64()}
+        number, score = pa.field("class", pa.int64()), pa.field("score", pa.float64())
+        label = pa.field("label", name)
+        if self.task in ("detection", "keypoints"):
+            point = pa.struct(
+                [("name", name), ("x", pa.float64()), ("y", pa.float64()), ("score", pa.float64())]
+            )
+            box, points = pa.list_(pa.float64()), pa.list_(point)
+            thing = [number, label, score, pa.field("box", box), pa.field("points", points)]
+            return {FOUND: pa.list_(pa.struct(thing))}
+        if self.task == "segmentation":
+            pixels, share = pa.field("pixels", pa.int64()), pa.field("share", pa.float64())
+            return {CLASSES: pa.list_(pa.struct([number, label, pixels, share]))}
+        return {}
+
+    def told(self, answer: Answer | None) -> dict[str, Any]:
+        """The values of :meth:`answer_types` for an answer."""
+        if answer is None:
+            return {}
+        if self.task == "classification":
+            best = answer.scores[0] if answer.scores else None
+            return {
+                LABEL: None if best is None else best.text,
+                PROBABILITY: None if best is None else best.score,
+            }
+        document = answer.to_json()
+        if self.task in ("detection", "keypoints"):
+            return {FOUND: document["found"]}
+        return {CLASSES: document["classes"]} if self.task == "segmentation" else {}
+
+    def table(
+        self,
+        source: Any,
+        cells: Sequence[Mapping[str, Any]],
+        errors: Sequence[dict[str, Any] | None],
+        devices: Sequence[str],
+        batch: str,
+    ) -> Any:
+        """The answers of some rows as an Arrow table.
+
+        Args:
+            source: Their rows in the source, with the columns that are kept.
+            cells: Outputs and what answers tell, by column; empty where there is an error.
+            errors: Type, message and attempts; None where there is none.
+            devices: Names of the devices that computed them.
+            batch: Name of the batch.
+        """
+        pa = arrow()
+        made = {name: source.column(name) for name in self.kept}
+        for column in self.outputs:
+            made[column.name] = column.array([row.get(column.name) for row in cells])
+        for name, type_ in self.answer_types().items():
+            made[name] = pa.array([row.get(name) for row in cells], type_)
+        made[DEVICE] = pa.array(devices, pa.string())
+        made[BATCH] = pa.array([batch] * len(cells), pa.string())
+        made[ERROR] = pa.array(errors, error_type())
+        return pa.table(made)
+
+    def to_json(self) -> dict[str, Any]:
+        """What a job that is taken up again needs to write columns of the same types."""
+        return {"outputs": [asdict(column) for column in self.outputs], "task": self.task}
+
+    def outputs_of(self, document: Mapping[str, Any]) -> Layout:
+        """This layout with the outputs that :meth:`to_json` wrote."""
+        columns = tuple(
+            OutputColumn(
+                c["name"],
+                c["output"],
+                c["dtype"],
+                None if c["shape"] is None else tuple(c["shape"]),
+            )
+            for c in document["outputs"]
+        )
+        return Layout(self.inputs, self.kept, columns, document["task"])
+
+
+def error_type() -> Any:
+    """The Arrow type of the column of errors."""
+    pa = arrow()
+    return pa.struct([("type", pa.string()), ("message", pa.string()), ("attempts", pa.int32())])
+
+
+def input_layout(
+    session: Session, predictor: Predictor, schema: Mapping[str, Any], recipe: Recipe | None
+) -> Layout:
+    """The layout of a source with these columns, as far as its inputs go. Raises InputError."""
+    columns = _columns(session, predictor, schema)
+    specs = {spec.name: spec for spec in session.inputs}
+    asked = None if recipe is None else recipe.input
+    inputs = []
+    for name, column in columns.items():
+        own = recipe is not None and asked in (None, name)
+        options = predictor.image_options(recipe.options if own and recipe is not None else None)
+        form = PictureInput.of(session, specs[name])
+        inputs.append(InputColumn(column, form, options, asked in (None, name)))
+    if missing := [name for name in predictor.kept if name not in schema]:
+        raise _no_column(missing[0], schema)
+    return Layout(tuple(inputs), predictor.kept)
+
+
+def _columns(session: Session, predictor: Predictor, schema: Mapping[str, Any]) -> dict[str, str]:
+    """Input -> column, for all inputs that the model needs."""
+    names = [spec.name for spec in session.inputs]
+    found: dict[str, str] = {}
+    for name, column in predictor.columns.items():
+        if name not in names:
+            raise InputError(f"there is no input {name!r}; the inputs are {', '.join(names)}")
+        if column not in schema:
+            raise _no_column(column, schema)
+        found[name] = column
+    for spec in needed_inputs(session, found):
+        left = len(needed_inputs(session, found)) == 1
+        found[spec.name] = _likely(spec.name, left, predictor, schema, found)
+    return found
+
+
+def _likely(
+    name: str, only: bool, predictor: Predictor, schema: Mapping[str, Any], found: Mapping[str, str]
+) -> str:
+    """The column that is meant for an input of which nothing is said. Raises InputError."""
+    taken = {*found.values(), *predictor.kept}
+    free = [column for column in schema if column not in taken]
+    if name in free:
+        return name
+    if only:
+        for likely in (*_PICTURE_COLUMNS, DATA):
+            if likely in free:
+                return likely
+        if len(free) == 1:
+            return free[0]
+    raise InputError(
+        f"nothing says which column input {name!r} is read from: --input {name}=COLUMN does "
+        f"(columns={{{name!r}: COLUMN}}); there are {', '.join(schema)}"
+    )
+
+
+def _no_column(name: str, schema: Mapping[str, Any]) -> InputError:
+    return InputError(f"the source has no column {name!r}; it has {', '.join(schema)}")

@@ -1,0 +1,414 @@
+"""Local engine: a job in this process, on one device, without Ray."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from vknn.errors import VknnError
+from vknn.scale.checking import Check, Checker, is_sampled
+from vknn.scale.folder import Folder
+from vknn.scale.killed import Killed
+from vknn.scale.layout import Layout
+from vknn.scale.options import Predictor
+from vknn.scale.outcome import JobError, Outcome, error_row
+from vknn.scale.parts import PartWriter
+from vknn.scale.reading import Rows, read
+from vknn.scale.records import Record, cells_of, record_of
+from vknn.scale.report import DeviceReport
+from vknn.scale.shares import ErrorBound
+from vknn.scale.sources import Source
+from vknn.scale.worker import Worker
+
+#: Batches that are read ahead of the one that is computed.
+_AHEAD = 2
+#: Checks that may wait for NumPy.
+_MOST_CHECKS = 4
+#: Seconds after which a job that is told tells how far it is.
+TELL_SECONDS = 2.0
+
+_T = TypeVar("_T")
+
+
+@dataclass
+class Batch:
+    """Rows of a source with the records that they are made into.
+
+    Attributes:
+        rows: The rows.
+        ids: Names of the records; their numbers where the source has none.
+        records: The records, some of them still being decoded.
+        name: Name of the batch.
+        done: Cells and errors of the records that are done.
+    """
+
+    rows: Rows
+    ids: list[Any]
+    records: list[Future[Record] | Record]
+    name: str
+    done: list[tuple[dict[str, Any], dict[str, Any] | None]] = field(default_factory=list)
+
+
+@dataclass
+class LocalRun:
+    """A run of a job in this process.
+
+    Attributes:
+        predictor: What is computed.
+        source: Where records come from.
+        folder: Where answers go.
+        schema: The source's columns.
+        done: Names of the records that have answers.
+        bound: How many records may fail.
+        outcome: What was done so far.
+        stored: The outputs' columns as an earlier run wrote them; None where there was none.
+        only: Names of the records that are wanted; None: all that are not done.
+        write: Takes tables of answers; by default they become Parquet files.
+        tell: Told how far the job is, every few seconds.
+    """
+
+    predictor: Predictor
+    source: Source
+    folder: Folder
+    schema: dict[str, Any]
+    done: set[Any]
+    bound: ErrorBound
+    outcome: Outcome
+    stored: dict[str, Any] | None = None
+    only: set[Any] | None = None
+    write: Callable[[Any], None] | None = None
+    tell: Callable[[Outcome], None] | None = None
+
+    def run(self, remember: Callable[[Layout], None]) -> None:
+        """Computing of all records that are left; ``remember`` is told the columns of answers.
+
+        Raises JobError where more records fail than may, or the device disagrees with NumPy.
+        """
+        begin = time.monotonic()
+        killed = Killed(self.folder)
+        with contextlib.ExitStack() as undo:
+            worker = undo.enter_context(Worker(self.predictor))
+            device = DeviceReport(device_name(worker))
+            self.outcome.devices[worker.device] = device
+            pool = undo.enter_context(ThreadPoolExecutor(os.cpu_count() or 1, "vknn-decode"))
+            checker = undo.enter_context(contextlib.closing(Checker(self.predictor)))
+            layout = worker.layout(self.schema)
+            if self.stored is not None:
+                layout = layout.outputs_of(self.stored)
+            else:
+                found = self.sample(worker, layout)
+                layout = layout if found is None else found[0]
+                remember(layout)
+            checks = _Checks(checker, worker, self.predictor)
+            undo.callback(checks.close)
+            writer = PartWriter(self.folder, checks.confirm, self.write)
+            try:
+                self._phases(worker, layout, killed, checks, writer, pool)
+                checks.finish()
+                writer.flush()
+                killed.clear()
+            except JobError:  # what is not written yet is computed again
+                if checks.wrong:
+                    self._suspect(writer.suspects(checks.trusted))
+                raise
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    writer.flush()
+                raise
+            finally:
+                self._count(device, worker, checks, writer, begin)
+
+    def _phases(
+        self, worker: Worker, layout: Layout, killed: Killed, checks: _Checks,
+        writer: PartWriter, pool: ThreadPoolExecutor,
+    ) -> None:  # fmt: skip
+        """First what was computed when a process ended, record by record; then the rest."""
+        if killed.suspicious:
+            alone = self._batches(layout, pool, killed.suspicious.__contains__, 1)
+            for batch in alone:
+                if killed.is_deadly(batch.ids[0]):
+                    row = killed.error_row(batch.ids[0], worker.device)
+                    self._finish(worker, layout, batch, [({}, row)], writer)
+                    continue
+                killed.begin(batch.ids)
+                self._computed(worker, layout, [batch], killed, checks, writer)
+            killed.forget()
+        batches = self._batches(layout, pool, lambda _: True, self.predictor.batch_size)
+        with contextlib.closing(_ahead(batches, _AHEAD)) as ahead:
+            self._computed(worker, layout, ahead, killed, checks, writer)
+
+    def _batches(
+        self,
+        layout: Layout,
+        pool: ThreadPoolExecutor,
+        wanted: Callable[[Any], bool],
+        size: int,
+    ) -> Iterator[Batch]:
+        """Batches of the records that are left and wanted, whose decoding has begun."""
+
+        def is_left(name: Any) -> bool:
+            if self.only is not None and name not in self.only:
+                return False
+            return name not in self.done and wanted(name)
+
+        has_id = self.predictor.id is not None
+        for number, rows in enumerate(
+            read(self.source, layout.read, size, is_left if has_id else None)
+        ):
+            name = f"{self.outcome.run}-{len(rows)}-{number}"
+            ids = rows.table.column(self.predictor.id).to_pylist() if has_id else []
+            yield Batch(rows, ids or list(range(len(rows))), _records(layout, rows, pool), name)
+
+    def _computed(
+        self,
+        worker: Worker,
+        layout: Layout,
+        batches: Iterable[Batch],
+        killed: Killed,
+        checks: _Checks,
+        writer: PartWriter,
+    ) -> None:
+        """Computing of batches; each is written once all of its records are done."""
+        under_way: deque[Batch] = deque()
+        waited = 0.0
+
+        def records() -> Iterator[Record]:
+            nonlocal waited
+            begin = time.monotonic()
+            for batch in batches:
+                under_way.append(batch)
+                killed.begin([name for b in under_way for name in b.ids])
+                for record in batch.records:
+                    found = record.result() if isinstance(record, Future) else record
+                    waited += time.monotonic() - begin
+                    yield found
+                    begin = time.monotonic()
+            waited += time.monotonic() - begin
+
+        told = time.monotonic()
+        for number, (record, found) in enumerate(worker.results(records()), writer.rows):
+            batch = under_way[0]
+            name = batch.ids[len(batch.done)]
+            batch.done.append(self._row(worker, layout, record, found))
+            if batch.done[-1][1] is None:
+                checks.add(name, number, record, found)
+                writer.trust(checks.trusted)
+            if len(batch.done) == len(batch.records):
+                under_way.popleft()
+                self._finish(worker, layout, batch, batch.done, writer)
+                if self.tell is not None and time.monotonic() > told + TELL_SECONDS:
+                    told = time.monotonic()
+                    self.tell(self.outcome)
+        killed.begin([])
+        worker.busy -= waited
+        self.outcome.waiting += waited
+
+    def _row(
+        self, worker: Worker, layout: Layout, record: Record, found: Any
+    ) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """Cells of a row, and its error."""
+        error = found if isinstance(found, Exception) else None
+        if error is None:
+            try:
+                return worker.cells(layout, record, found), None
+            except (VknnError, MemoryError) as failed:
+                error = failed
+        return {}, error_row(error, record.attempts + 1)
+
+    def _finish(
+        self,
+        worker: Worker,
+        layout: Layout,
+        batch: Batch,
+        done: Sequence[tuple[dict[str, Any], dict[str, Any] | None]],
+        writer: PartWriter,
+    ) -> None:
+        """Writing of a batch whose records are done, and counting. Raises JobError."""
+        cells, errors = [row for row, _ in done], [error for _, error in done]
+        names = [worker.device] * len(done)
+        table = layout.table(batch.rows.table, cells, errors, names, batch.name)
+        good = sum(error is None for error in errors)
+        self.outcome.devices[worker.device].rows += good
+        self.outcome.count(errors)
+        self.done.update(batch.ids if self.predictor.id is not None else ())
+        writer.add(table)
+        if self.outcome.errors_now > self.bound.most(self.outcome.total or self.outcome.rows):
+            writer.flush()
+            last = next(error for error in reversed(errors) if error is not None)
+            raise JobError(
+                f"{self.outcome.errors_now} of {self.outcome.rows} records could not be computed, "
+                f"and errors={self.bound} are allowed; the last: {last['type']}: {last['message']}"
+            )
+
+    def sample(self, worker: Worker, layout: Layout) -> tuple[Layout, Rows, Record] | None:
+        """The first record that can be computed, its row, and the layout with its outputs.
+
+        None where there is none; why the first one cannot is noted then.
+        """
+        is_fixed = all(is_known(column, self.schema, self.source) for column in layout.inputs)
+        first: Exception | None = None
+        for rows in read(self.source, layout.read, 1):
+            record = _first(_records(layout, rows, None))
+            if record.error is None:
+                try:
+                    return worker.with_outputs(layout, record, is_fixed), rows, record
+                except VknnError as error:
+                    first = first or error
+                    if not isinstance(error, ValueError):  # not of this record alone
+                        raise
+            first = first or record.error
+        if first is not None:
+            self.outcome.notes.append(f"no record could be computed; the first: {first}")
+        return None
+
+    def _suspect(self, table: Any) -> None:
+        """Note of the rows that the device wrote since it last agreed with NumPy."""
+        if table is not None:
+            self.outcome.suspects += table.num_rows
+            self.folder.add_suspects(table)
+
+    def _count(
+        self, device: DeviceReport, worker: Worker, checks: _Checks, writer: PartWriter,
+        begin: float,
+    ) -> None:  # fmt: skip
+        device.busy_seconds += worker.busy
+        if worker.first is not None:
+            device.cold_seconds = worker.first - begin
+        device.checks, device.largest_error = checks.count, checks.largest
+        device.retired = checks.wrong or None
+        self.outcome.writing += writer.seconds
+
+
+class _Checks:
+    """Checks of a device beside its work. ``wrong``: what disagrees; empty where nothing does."""
+
+    def __init__(self, checker: Checker, worker: Worker, predictor: Predictor) -> None:
+        self._checker, self._worker = checker, worker
+        self._share = predictor.checked
+        self._pool = ThreadPoolExecutor(1, "vknn-check")
+        self._pending: deque[tuple[Future[Check], Any, int]] = deque()
+        self.count, self.largest, self.wrong = 0, 0.0, ""
+        #: Number of the last row at which the device agreed.
+        self.trusted = -1
+        self._begun = False
+
+    def add(self, name: Any, number: int, record: Record, outputs: Any) -> None:
+        """A record that was computed, its row's number: the first one is checked, and samples."""
+        if self._share is None or self._worker.session.device is None:
+            return
+        if self._begun and not is_sampled(name, self._share):
+            return
+        self._begun = True
+        session, feeds = self._worker.session, dict(record.feeds)
+        future = self._pool.submit(self._checker.check, session, feeds, outputs)
+        self._pending.append((future, name, number))
+        while len(self._pending) > _MOST_CHECKS or (self._pending and self._pending[0][0].done()):
+            self._take()
+
+    def confirm(self) -> None:
+        """Wait for the checks that are under way. Raises JobError where one disagrees."""
+        while self._pending:
+            self._take()
+
+    finish = confirm
+
+    def close(self) -> None:
+        """End of the checks' thread."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _take(self) -> None:
+        future, name, number = self._pending.popleft()
+        check = future.result()
+        self.count += 1
+        self.largest = max(self.largest, check.error)
+        if not check.ok:
+            self.wrong = f"record {name!r}: {check.text}"
+            raise JobError(
+                f"device {self._worker.device} ({device_name(self._worker)}) disagrees with "
+                f"NumPy: {self.wrong}; `vknn verify` says which operator it is, and --device takes "
+                "another device"
+            )
+        self.trusted = number
+
+
+def _records(
+    layout: Layout, rows: Rows, pool: ThreadPoolExecutor | None
+) -> list[Future[Record] | Record]:
+    """The records of rows; pictures are decoded by the threads of a pool."""
+    cells = [list(cells_of(rows.table.column(c.column))) for c in layout.inputs]
+    found: list[Future[Record] | Record] = []
+    for number, row in enumerate(zip(*cells, strict=True)):
+        if number in rows.errors:
+            found.append(Record(error=rows.errors[number]))
+        elif pool is not None and any(isinstance(value, bytes) for value in row):
+            found.append(pool.submit(record_of, layout.inputs, row))
+        else:
+            found.append(record_of(layout.inputs, row))
+    return found
+
+
+def _first(records: list[Future[Record] | Record]) -> Record:
+    record = records[0]
+    return record.result() if isinstance(record, Future) else record
+
+
+def is_known(column: Any, schema: dict[str, Any], source: Source | None) -> bool:
+    """Whether all records have inputs of one shape in a column."""
+    spec, type_ = column.form.spec, schema.get(column.column)
+    if spec.fixed is not None:
+        return True
+    if hasattr(type_, "shape"):
+        return source is None or len(source.paths) == 1
+    if str(type_) in ("binary", "large_binary"):
+        hint = column.form.hint
+        sized = column.options.size is not None or (hint is not None and None not in hint[-3:])
+        return bool(sized and not column.options.own_size)
+    return False
+
+
+def device_name(worker: Worker) -> str:
+    """Name of a worker's device, for people."""
+    return "NumPy" if worker.session.device is None else worker.session.device.name
+
+
+def _ahead(items: Iterable[_T], count: int) -> Generator[_T, None, None]:
+    """The items, made by a thread that is so many ahead; its error comes in its place."""
+    made: queue.Queue[tuple[str, Any]] = queue.Queue(count)
+    stop = threading.Event()
+
+    def put(entry: tuple[str, Any]) -> None:
+        while not stop.is_set():
+            with contextlib.suppress(queue.Full):
+                made.put(entry, timeout=0.1)
+                return
+
+    def work() -> None:
+        try:
+            for item in itertools.takewhile(lambda _: not stop.is_set(), items):
+                put(("item", item))
+            put(("end", None))
+        except BaseException as error:
+            put(("error", error))
+
+    thread = threading.Thread(target=work, name="vknn-read", daemon=True)
+    thread.start()
+    try:
+        while True:
+            kind, value = made.get()
+            if kind == "error":
+                raise value
+            if kind == "end":
+                return
+            yield value
+    finally:
+        stop.set()
+        thread.join()

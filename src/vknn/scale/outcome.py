@@ -1,0 +1,105 @@
+"""Outcome of a job while it runs: counts, errors, and the error that ends it."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from vknn.errors import VknnError
+from vknn.scale.report import DeviceReport, Report
+
+
+class JobError(VknnError):
+    """A job ended before all of its records were computed; it can be taken up again.
+
+    Attributes:
+        report: What was done until then; None where that is not known.
+    """
+
+    report: Report | None = None
+
+
+@dataclass
+class Outcome:
+    """What a job did so far.
+
+    Attributes:
+        total: Records that the source has; None where that is not known.
+        rows: Records with an answer or an error, those of earlier runs counted.
+        new_rows: Those of this run.
+        errors: Records that could not be computed, by type of error, those of earlier runs counted.
+        devices: What each device did.
+        waiting: Seconds in which devices waited for inputs.
+        writing: Seconds that writing took.
+        peak: Bytes of memory that another process of the job had at most.
+        suspects: Rows that a device wrote which disagreed later.
+        notes: What else there is to say.
+        begin: ``time.monotonic()`` when the run began.
+        run: Name of this run.
+    """
+
+    total: int | None = None
+    rows: int = 0
+    new_rows: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+    devices: dict[str, DeviceReport] = field(default_factory=dict)
+    waiting: float = 0.0
+    writing: float = 0.0
+    peak: int = 0
+    suspects: int = 0
+    notes: list[str] = field(default_factory=list)
+    begin: float = field(default_factory=time.monotonic)
+    run: str = field(default_factory=lambda: secrets.token_hex(4))
+
+    @property
+    def errors_now(self) -> int:
+        """Records that could not be computed."""
+        return sum(self.errors.values())
+
+    def count(self, errors: Iterable[dict[str, Any] | None]) -> None:
+        """Counting of rows by their errors; None for rows that have none."""
+        for error in errors:
+            self.rows += 1
+            self.new_rows += 1
+            if error is not None:
+                self.errors[error["type"]] += 1
+
+    def report(self, output: str, state: str, engine: str) -> Report:
+        """The report so far."""
+        return Report(
+            output=output,
+            state=state,
+            engine=engine,
+            rows=self.rows,
+            new_rows=self.new_rows,
+            errors=dict(self.errors),
+            seconds=time.monotonic() - self.begin,
+            waiting_seconds=self.waiting,
+            writing_seconds=self.writing,
+            peak_memory=max(self.peak, peak_memory()),
+            devices=self.devices,
+            suspects=self.suspects,
+            notes=list(self.notes),
+        )
+
+
+def error_row(error: BaseException, attempts: int) -> dict[str, Any]:
+    """An error as rows tell it."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    kind = getattr(error, "kind", type(error).__name__)  # as another process named it
+    return {"type": kind, "message": text, "attempts": attempts}
+
+
+def peak_memory() -> int:
+    """Bytes of memory that this process had at most; 0 where that is not told."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else 1024 * peak)

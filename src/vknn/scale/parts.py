@@ -1,0 +1,93 @@
+"""Parts of a job's answers: Parquet files, written when enough rows are together."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from vknn.scale.folder import Folder
+from vknn.scale.optional import arrow
+from vknn.scale.options import BATCH, DEVICE
+
+#: A file is written when it would have so many rows or bytes, or its first row is so old (s).
+PART_ROWS, PART_BYTES, PART_SECONDS = 50_000, 1 << 26, 10.0
+
+
+class PartWriter:
+    """Tables of answers, gathered and written.
+
+    Args:
+        folder: Where files go.
+        confirm: Called before anything is written: raises where the rows are not to be trusted.
+        write: Takes each table in place of a new file.
+
+    Attributes:
+        seconds: Time that writing took.
+        rows: Rows that were taken so far.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        confirm: Callable[[], None],
+        write: Callable[[Any], None] | None = None,
+    ) -> None:
+        self._folder, self._confirm = folder, confirm
+        self._write = write
+        self._tables: list[Any] = []
+        self._rows, self._bytes, self._begin = 0, 0, 0.0
+        self.seconds, self.rows = 0.0, 0
+        #: Files since the last good check: number of the first row, name, what tells rows apart.
+        self._unsure: deque[tuple[int, str, Any]] = deque()
+
+    def add(self, table: Any) -> None:
+        """Rows to be written, which others may join before that happens."""
+        if not self._tables:
+            self._begin = time.monotonic()
+        self._tables.append(table)
+        self._rows += table.num_rows
+        self.rows += table.num_rows
+        self._bytes += table.nbytes
+        late = time.monotonic() > self._begin + PART_SECONDS
+        if self._rows >= PART_ROWS or self._bytes >= PART_BYTES or late:
+            self.flush()
+
+    def flush(self) -> None:
+        """Writing of all rows that are gathered."""
+        if not self._tables:
+            return
+        self._confirm()
+        begin = time.monotonic()
+        table = arrow().concat_tables(self._tables)
+        if self._write is not None:
+            self._write(table)
+        else:
+            path = self._folder.new_part()
+            self._folder.write_part(table, path)
+            self._unsure.append((self.rows - self._rows, path, _names(table)))
+        self._tables, self._rows, self._bytes = [], 0, 0
+        self.seconds += time.monotonic() - begin
+
+    def trust(self, row: int) -> None:
+        """Note that the device computed right at the row of this number, counted from 0."""
+        while self._unsure and self._unsure[0][0] + self._unsure[0][2].num_rows <= row + 1:
+            self._unsure.popleft()
+
+    def suspects(self, row: int) -> Any:
+        """The rows that were written behind the row of this number, a table; None: none were."""
+        pa = arrow()
+        found = []
+        for first, path, names in self._unsure:
+            own = names.slice(max(0, row + 1 - first))
+            name = pa.array([path] * own.num_rows, pa.string())
+            found.append(own.append_column("file", name))
+        tables = [table for table in found if table.num_rows]
+        return pa.concat_tables(tables) if tables else None
+
+
+def _names(table: Any) -> Any:
+    """What tells the rows of a table apart: the first column, device and batch."""
+    first = table.column_names[0]
+    return table.select([*([first] if first != DEVICE else []), DEVICE, BATCH])

@@ -1,0 +1,304 @@
+"""Reading of a source in this process: its records as Arrow tables, a batch at a time."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import posixpath
+import tarfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from vknn.errors import InputError, VknnError
+from vknn.scale.optional import arrow, arrow_part
+from vknn.scale.sources import ARRAYS, BYTES, DATA, OWN_ID, PARQUET, PICTURES, Source, opened
+
+#: Bytes of a member of an archive or of a picture at most.
+MOST_BYTES = 1 << 30
+_READERS = 8
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a source: an Arrow table, and for some of them why they could not be read."""
+
+    table: Any
+    errors: dict[int, Exception] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+
+def schema_of(source: Source) -> dict[str, Any]:
+    """The columns of a source, name -> Arrow type (None: not known before they are read)."""
+    pa = arrow()
+    if source.kind == PICTURES:
+        return {OWN_ID[PICTURES]: pa.string(), BYTES: pa.binary()}
+    if source.kind == PARQUET:
+        schema = _parquet(source, source.paths[0]).schema_arrow
+        return {name: schema.field(name).type for name in schema.names}
+    if source.kind == ARRAYS:
+        names = list(_arrays(source, source.paths[0]))
+        return {OWN_ID[ARRAYS]: pa.string(), **dict.fromkeys(names)}
+    first = next(_tar_rows(source, source.paths[0]), {})
+    return dict.fromkeys([OWN_ID[source.kind], *(n for n in first if n != OWN_ID[source.kind])])
+
+
+def counted(source: Source, id_column: str | None) -> int | None:
+    """Number of records; None where it is known only once all are read.
+
+    Raises InputError for ids that are null or occur twice.
+    """
+    if source.kind == PICTURES:
+        return len(source.paths)
+    if source.kind == ARRAYS:
+        return sum(_row_count(_arrays(source, path), path) for path in source.paths)
+    if source.kind != PARQUET:
+        return None
+    if id_column is None:
+        return sum(_parquet(source, path).metadata.num_rows for path in source.paths)
+    return _checked_ids(source, id_column)
+
+
+def read(
+    source: Source, columns: Sequence[str], rows: int, wanted: Callable[[Any], bool] | None = None
+) -> Iterator[Rows]:
+    """The records in order, so many rows at a time.
+
+    Args:
+        source: The source.
+        columns: The columns that are needed; the first names records.
+        rows: Of a batch.
+        wanted: Told a record's name; what it does not want is left out, unread where that can be.
+    """
+    readers = {PICTURES: _read_pictures, PARQUET: _read_parquet, ARRAYS: _read_arrays}
+    return readers.get(source.kind, _read_tars)(source, columns, rows, wanted)
+
+
+_Wanted = Callable[[Any], bool] | None
+
+
+def _read_pictures(
+    source: Source, columns: Sequence[str], rows: int, wanted: _Wanted
+) -> Iterator[Rows]:
+    pa = arrow()
+    known = OWN_ID[PICTURES]
+    paths = [path for path in source.paths if wanted is None or wanted(path)]
+    sizes = dict(zip(source.paths, source.sizes, strict=True))
+
+    def contents(path: str) -> bytes | Exception:
+        if sizes[path] > MOST_BYTES:
+            return InputError(f"{path} has {sizes[path]} bytes; at most {MOST_BYTES} are read")
+        try:
+            with source.filesystem.open_input_stream(path) as file:
+                return bytes(file.read())
+        except OSError as error:
+            return InputError(f"{path} cannot be read: {error}")
+
+    with ThreadPoolExecutor(_READERS, "vknn-read") as pool:
+        for some in _chunks(paths, rows):
+            found = list(pool.map(contents, some)) if BYTES in columns else [b""] * len(some)
+            errors = {i: f for i, f in enumerate(found) if isinstance(f, Exception)}
+            data = [None if isinstance(f, Exception) else f for f in found]
+            table = pa.table(
+                {known: pa.array(some, pa.string()), BYTES: pa.array(data, pa.binary())}
+            )
+            yield Rows(table.select(list(columns)), errors)
+
+
+def _read_parquet(
+    source: Source, columns: Sequence[str], rows: int, wanted: _Wanted
+) -> Iterator[Rows]:
+    pa = arrow()
+    for path in source.paths:
+        file = _parquet(source, path)
+        if missing := [name for name in columns if name not in file.schema_arrow.names]:
+            raise InputError(
+                f"{path} has no column {missing[0]!r}; it has {', '.join(file.schema_arrow.names)}"
+            )
+        try:
+            for batch in file.iter_batches(rows, columns=list(dict.fromkeys(columns))):
+                table = pa.Table.from_batches([batch])
+                if wanted is not None:
+                    ids = table.column(columns[0]).to_pylist()
+                    table = table.filter(pa.array([wanted(i) for i in ids], pa.bool_()))
+                if table.num_rows:
+                    yield Rows(table)
+        except (pa.ArrowException, OSError) as error:
+            raise VknnError(f"{path} cannot be read: {error}") from None
+
+
+def _read_arrays(
+    source: Source, columns: Sequence[str], rows: int, wanted: _Wanted
+) -> Iterator[Rows]:
+    pa = arrow()
+    known = OWN_ID[ARRAYS]
+    for path in source.paths:
+        arrays = _arrays(source, path)
+        if missing := [n for n in columns if n != known and n not in arrays]:
+            raise InputError(f"{path} has no array {missing[0]!r}; it has {', '.join(arrays)}")
+        for some in _chunks(range(_row_count(arrays, path)), rows):
+            ids = [f"{path}#{number}" for number in some]
+            kept = [i for i, name in enumerate(ids) if wanted is None or wanted(name)]
+            if not kept:
+                continue
+            places = np.array([some[i] for i in kept])
+            data = {known: pa.array([ids[i] for i in kept], pa.string())}
+            for name, array in arrays.items():
+                if name in columns:
+                    data[name] = _tensor_column(np.asarray(array[places]), path)
+            yield Rows(pa.table(data).select(list(columns)))
+
+
+def _read_tars(
+    source: Source, columns: Sequence[str], rows: int, wanted: _Wanted
+) -> Iterator[Rows]:
+    pa = arrow()
+    known = OWN_ID[source.kind]
+    seen: set[str] = set()
+
+    def members() -> Iterator[dict[str, Any]]:
+        for path in source.paths:
+            for row in _tar_rows(source, path):
+                if row[known] in seen:
+                    raise InputError(f"{path} has the key {row[known]!r} twice: keys name records")
+                seen.add(row[known])
+                if wanted is None or wanted(row[known]):
+                    yield row
+
+    for some in _chunks(members(), rows):
+        data = {
+            name: pa.array(
+                [row.get(name) for row in some], pa.string() if name == known else pa.binary()
+            )
+            for name in columns
+        }
+        yield Rows(pa.table(data))
+
+
+def _tar_rows(source: Source, path: str) -> Iterator[dict[str, Any]]:
+    """The records of a WebDataset: files of one name up to the first dot of its last part."""
+    known = OWN_ID[source.kind]
+    row: dict[str, Any] = {}
+    try:
+        with opened(source, path) as file, tarfile.open(fileobj=file, mode="r|*") as archive:
+            for member in archive:
+                if not member.isfile():
+                    continue
+                folder, name = posixpath.split(member.name)
+                stem, _, ending = name.partition(".")
+                key = posixpath.join(folder, stem)
+                if row and row[known] != key:
+                    yield row
+                    row = {}
+                row.setdefault(known, key)
+                if member.size > MOST_BYTES:
+                    raise InputError(f"{path}: {member.name} has {member.size} bytes, too many")
+                held = archive.extractfile(member)
+                row[ending.lower()] = b"" if held is None else held.read()
+    except (tarfile.TarError, EOFError, OSError) as error:
+        raise VknnError(f"{path} cannot be read as an archive: {error}") from None
+    if row:
+        yield row
+
+
+def _parquet(source: Source, path: str) -> Any:
+    pa, parquet = arrow(), arrow_part("parquet")
+    try:
+        return parquet.ParquetFile(opened(source, path))
+    except (pa.ArrowException, OSError) as error:
+        raise VknnError(f"{path} cannot be read: {error}") from None
+
+
+def _checked_ids(source: Source, column: str) -> int:
+    """Number of the ids of a column of Parquet files, which must all differ."""
+    seen: set[Any] = set()
+    count = 0
+    for rows in _read_parquet(source, [column], 1 << 16, None):
+        ids = rows.table.column(column)
+        if ids.null_count:
+            raise InputError(f"id column {column!r} has nulls, and ids name records")
+        values = ids.to_pylist()
+        before = count
+        count += len(values)
+        try:
+            seen.update(values)
+        except TypeError:
+            raise InputError(
+                f"id column {column!r} holds {ids.type}: text or numbers name records"
+            ) from None
+        if len(seen) < count:
+            raise InputError(_doubles(source, column, before, count - len(seen)))
+    return count
+
+
+def _doubles(source: Source, column: str, before: int, number: int) -> str:
+    """The error for ids that occur twice, with examples."""
+    seen: set[Any] = set()
+    twice: dict[Any, None] = {}
+    for rows in _read_parquet(source, [column], 1 << 16, None):
+        for value in rows.table.column(column).to_pylist():
+            if value in seen:
+                twice[value] = None
+            seen.add(value)
+        if len(twice) >= 3:
+            break
+    shown = ", ".join(repr(value) for value in itertools.islice(twice, 3))
+    return (
+        f"id column {column!r} has ids that occur twice, such as {shown}: every record needs an id "
+        "of its own"
+    )
+
+
+def _arrays(source: Source, path: str) -> dict[str, Any]:
+    """The arrays of a .npy or .npz by name; a .npy's are mapped where that can be."""
+    try:
+        if path.lower().endswith(".npy") and source.is_local:
+            return {DATA: np.load(path, mmap_mode="r", allow_pickle=False)}
+        with opened(source, path) as file:
+            found = np.load(io.BytesIO(file.read()), allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return {DATA: found}
+        return {name: found[name] for name in found.files}
+    except VknnError:
+        raise
+    except Exception as error:  # NumPy's readers of damaged files raise errors of many kinds
+        raise VknnError(f"{path} is no NumPy file: {error}") from None
+
+
+def _row_count(arrays: dict[str, Any], path: str) -> int:
+    counts = {len(array) if array.ndim else -1 for array in arrays.values()}
+    if len(counts) != 1 or -1 in counts:
+        shown = ", ".join(f"{name} {list(a.shape)}" for name, a in arrays.items())
+        raise InputError(f"{path}: the first axes count rows and differ: {shown}")
+    return counts.pop()
+
+
+def _tensor_column(array: np.ndarray, path: str) -> Any:
+    """The rows of an array as an Arrow column."""
+    pa = arrow()
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{path} holds {array.dtype}: numbers are read")
+    if array.ndim == 1:
+        return pa.array(array)
+    if array.dtype.kind == "b" or 0 in array.shape[1:]:
+        return pa.array(list(array.reshape(len(array), -1)))
+    flat = pa.array(np.ascontiguousarray(array).reshape(-1))
+    storage = pa.FixedSizeListArray.from_arrays(flat, int(np.prod(array.shape[1:])))
+    type_ = pa.fixed_shape_tensor(flat.type, array.shape[1:])
+    return pa.ExtensionArray.from_storage(type_, storage)
+
+
+def _chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    iterator = iter(items)
+    while some := list(itertools.islice(iterator, size)):
+        yield some
+
+
+def ids_in(wanted: Collection[Any]) -> Callable[[Any], bool]:
+    """The wish for the records of these ids only."""
+    return wanted.__contains__

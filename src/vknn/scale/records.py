@@ -1,0 +1,188 @@
+"""Records: rows of a source made inputs of a model, or errors that say why they cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vknn.answers.looking import PictureInput, in_batch
+from vknn.errors import InputError, VknnError
+from vknn.formats import TensorSpec
+from vknn.pictures import ImageOptions, Placement, open_picture
+from vknn.scale.optional import arrow
+
+#: Elements that one cell may have.
+MOST_ELEMENTS = 1 << 28
+
+
+@dataclass
+class Record:
+    """A row as the model takes it.
+
+    Attributes:
+        feeds: Its arrays by input; empty where there is an ``error``.
+        placement: Where its picture lies in the input; None where it is no picture.
+        error: Why it cannot be computed.
+        attempts: How often it was tried to compute it before.
+    """
+
+    feeds: dict[str, np.ndarray] = field(default_factory=dict)
+    placement: Placement | None = None
+    error: Exception | None = None
+    attempts: int = 0
+
+
+@dataclass(frozen=True)
+class InputColumn:
+    """A column that an input of the model is read from; can be pickled.
+
+    Attributes:
+        column: Its name.
+        form: The input.
+        options: How pictures become arrays.
+        asked: Whether this input is the one that an answer is about.
+    """
+
+    column: str
+    form: PictureInput
+    options: ImageOptions
+    asked: bool = True
+
+    @property
+    def may_be_picture(self) -> bool:
+        """Whether its cells may be encoded pictures."""
+        return self.form.spec.dtype.kind != "O"
+
+    def read(self, value: Any) -> tuple[np.ndarray, Placement | None]:
+        """The array of a cell: encoded bytes are a picture, lists and tensors arrays.
+
+        Raises VknnError.
+        """
+        if isinstance(value, Exception):
+            raise value
+        if value is None:
+            raise InputError(f"column {self.column!r} is null")
+        if isinstance(value, bytes) and self.form.spec.dtype != object:
+            if not value:
+                raise InputError(f"column {self.column!r} has 0 bytes, which are no picture")
+            picture = open_picture(Path(self.column), value)
+            return self.form.array(picture, self.options)
+        return fitted(np.asarray(value), self.form.spec, self.column), None
+
+
+def decoded(columns: Sequence[InputColumn], table: Any) -> Iterator[Record]:
+    """A record for each row of an Arrow table."""
+    cells = [cells_of(table.column(column.column)) for column in columns]
+    for row in zip(*cells, strict=True):
+        yield record_of(columns, row)
+
+
+def record_of(columns: Sequence[InputColumn], row: Iterable[Any]) -> Record:
+    """The record of a row's cells, one for each of the columns."""
+    record = Record()
+    try:
+        for column, value in zip(columns, row, strict=True):
+            record.feeds[column.form.spec.name], placement = column.read(value)
+            if placement is not None and (column.asked or record.placement is None):
+                record.placement = placement
+    except (VknnError, MemoryError) as error:
+        return Record(error=error)
+    return record
+
+
+def cells_of(column: Any) -> Iterator[Any]:
+    """Values of an Arrow column: bytes, text, arrays; None for null; errors in their places."""
+    pa = arrow()
+    for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
+        if isinstance(chunk.type, pa.FixedShapeTensorType):
+            yield from _tensors(chunk)
+        elif _is_list(pa, chunk.type):
+            yield from map(_array_of, chunk)
+        else:
+            yield from (value.as_py() for value in chunk)
+
+
+def _tensors(chunk: Any) -> Iterator[Any]:
+    """The arrays of a column of tensors of one shape."""
+    shape = tuple(chunk.type.shape)
+    order = chunk.type.permutation
+    width = int(np.prod(shape, dtype=np.int64))
+    values = chunk.storage.values.to_numpy(zero_copy_only=False)
+    start = chunk.storage.offset
+    valid = chunk.is_valid().to_numpy(zero_copy_only=False)
+    for number, is_valid in enumerate(valid):
+        if not is_valid:
+            yield None
+            continue
+        begin = (start + number) * width
+        array = values[begin : begin + width].reshape(shape)
+        yield array.transpose(order) if order else array
+
+
+def _is_list(pa: Any, type_: Any) -> bool:
+    return bool(
+        pa.types.is_list(type_)
+        or pa.types.is_large_list(type_)
+        or pa.types.is_fixed_size_list(type_)
+    )
+
+
+def _array_of(cell: Any) -> Any:
+    """The array of a cell of (nested) lists; an error where it is ragged or has nulls."""
+    if not cell.is_valid:
+        return None
+    pa, shape, values = arrow(), [], cell.values
+    shape.append(len(values))
+    while _is_list(pa, values.type):
+        lengths = set(values.value_lengths().to_pylist())
+        if len(lengths) > 1 or None in lengths:
+            return InputError("its lists are of different lengths, which is no array")
+        shape.append(lengths.pop() if lengths else 0)
+        values = values.flatten()
+    if values.null_count:
+        return InputError("its list has nulls in it")
+    if len(values) > MOST_ELEMENTS:
+        return InputError(f"its list has {len(values)} elements; at most {MOST_ELEMENTS} are read")
+    return values.to_numpy(zero_copy_only=False).reshape(shape)
+
+
+def fitted(array: np.ndarray, spec: TensorSpec, column: str) -> np.ndarray:
+    """An array in the dtype of an input, and in its shape where that is plain.
+
+    A flat list of as many elements takes the input's shape; a batch axis of 1 is put in front.
+    Raises InputError for numbers that the dtype does not have.
+    """
+    made = _as_dtype(array, spec, column)
+    fixed = spec.fixed
+    if fixed is None or made.shape == fixed:
+        return in_batch(made, spec)
+    if made.ndim <= 1 and made.size == int(np.prod(fixed, dtype=np.int64)):
+        return made.reshape(fixed)
+    return in_batch(made, spec)
+
+
+def _as_dtype(array: np.ndarray, spec: TensorSpec, column: str) -> np.ndarray:
+    wanted = spec.dtype
+    if array.dtype == wanted:
+        return array
+    if wanted.kind == "O":
+        if array.dtype.kind in "OUS":
+            return array.astype(object)
+    elif array.dtype.kind in "fiub":
+        with np.errstate(all="ignore"):
+            made = array.astype(wanted)
+            exact = wanted.kind not in "iub" or np.array_equal(made.astype(array.dtype), array)
+        if exact:
+            return made
+        raise InputError(
+            f"column {column!r} has numbers that input {spec.name!r} cannot hold as "
+            f"{spec.dtype_name}"
+        )
+    raise InputError(
+        f"column {column!r} holds {array.dtype.name}, and input {spec.name!r} takes "
+        f"{spec.dtype_name}: encoded pictures, lists of numbers or tensors are read"
+    )

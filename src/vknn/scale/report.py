@@ -1,0 +1,137 @@
+"""Report of a batch job: what was done, by whom, and what went wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass
+class DeviceReport:
+    """What a device did.
+
+    Attributes:
+        name: Its name.
+        rows: Records that it computed.
+        busy_seconds: Time in which it had something to compute.
+        cold_seconds: Time from opening the model to the first answer.
+        checks: Records that NumPy computed, too.
+        largest_error: The largest error of these, as a multiple of what is allowed.
+        deaths: Processes that ended while they used it.
+        retired: Why it is not used any more; None where it is.
+    """
+
+    name: str
+    rows: int = 0
+    busy_seconds: float = 0.0
+    cold_seconds: float = 0.0
+    checks: int = 0
+    largest_error: float = 0.0
+    deaths: int = 0
+    retired: str | None = None
+
+
+@dataclass
+class Report:
+    """Report of a job.
+
+    Attributes:
+        output: Where its answers are.
+        state: "done", "stopped" (it can be taken up again) or "planned".
+        engine: "local" or "ray".
+        rows: Records with an answer or an error, of this run and those before it.
+        new_rows: Those of this run.
+        errors: Records that could not be computed, by type of error.
+        seconds: This run took so long.
+        waiting_seconds: Time in which devices waited for inputs.
+        writing_seconds: Time that writing answers took.
+        peak_memory: Bytes of memory of the largest process.
+        devices: What each device did, by its lasting name.
+        suspects: Rows that a device wrote which disagreed with NumPy later.
+        notes: What else there is to say.
+    """
+
+    output: str
+    state: str = "stopped"
+    engine: str = "local"
+    rows: int = 0
+    new_rows: int = 0
+    errors: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+    waiting_seconds: float = 0.0
+    writing_seconds: float = 0.0
+    peak_memory: int = 0
+    devices: dict[str, DeviceReport] = field(default_factory=dict)
+    suspects: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def error_count(self) -> int:
+        """Records that could not be computed."""
+        return sum(self.errors.values())
+
+    @property
+    def rows_per_second(self) -> float:
+        """Records of this run in a second."""
+        return self.new_rows / self.seconds if self.seconds else 0.0
+
+    def to_json(self) -> str:
+        """The report as a JSON document."""
+        document = asdict(self)
+        document["rows_per_second"] = self.rows_per_second
+        for device in document["devices"].values():
+            share = device["busy_seconds"] / self.seconds if self.seconds else 0.0
+            device["busy_share"] = min(1.0, share)
+            device["rows_per_second"] = device["rows"] / self.seconds if self.seconds else 0.0
+        return json.dumps(document, indent=2)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.output}: {self.state}, {_count(self.rows, 'row')}"
+            + (f", {self.new_rows} of them now" if self.new_rows != self.rows else "")
+            + f", {self.seconds:.1f} s, {self.rows_per_second:.1f} rows/s ({self.engine})"
+        ]
+        if self.errors:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self.errors.items()))
+            lines.append(f"  errors: {kinds}")
+        lines += [_device_line(device, self.seconds) for device in self.devices.values()]
+        if self.seconds:
+            lines.append(
+                f"  waiting for inputs {self.waiting_seconds:.1f} s, writing "
+                f"{self.writing_seconds:.1f} s, memory {self.peak_memory / 2**20:.0f} MiB"
+            )
+        if self.suspects:
+            lines.append(f"  {self.suspects} suspect rows: --redo-suspect computes them again")
+        return "\n".join([*lines, *(f"  {note}" for note in self.notes)])
+
+
+def _device_line(device: DeviceReport, seconds: float) -> str:
+    share = 100 * min(1.0, device.busy_seconds / seconds) if seconds else 0.0
+    text = (
+        f"  {device.name}: {_count(device.rows, 'row')}, computing {share:.0f} % of the time, "
+        f"first answer after {device.cold_seconds:.1f} s"
+    )
+    if device.checks:
+        text += (
+            f", {_count(device.checks, 'check')}, largest error {device.largest_error:.2g} of what "
+            "is allowed"
+        )
+    if device.deaths:
+        text += f", {device.deaths} processes ended"
+    return text + (f", RETIRED: {device.retired}" if device.retired else "")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def report_of(document: Mapping[str, Any]) -> Report:
+    """The report that :meth:`Report.to_json` wrote."""
+    known = {name: value for name, value in document.items() if name in Report.__annotations__}
+    devices = {
+        key: DeviceReport(**{n: v for n, v in d.items() if n in DeviceReport.__annotations__})
+        for key, d in known.get("devices", {}).items()
+    }
+    return Report(**{**known, "devices": devices})

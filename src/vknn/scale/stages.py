@@ -1,0 +1,240 @@
+"""Stages of a Ray Data pipeline: records decoded on processors, and computed on devices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+from vknn.errors import InputError, VknnError
+from vknn.scale.checking import Checker
+from vknn.scale.cluster import Pool, pool_for, survey
+from vknn.scale.keeper import Keeper
+from vknn.scale.layout import Layout
+from vknn.scale.lease import Leases
+from vknn.scale.local import is_known
+from vknn.scale.model_files import contents_of
+from vknn.scale.optional import arrow, ray_module
+from vknn.scale.options import Predictor, predictor_of
+from vknn.scale.packed import packed
+from vknn.scale.ray_worker import BatchActor, Setup
+from vknn.scale.records import Record, cells_of, record_of
+from vknn.scale.shares import ErrorBound
+from vknn.scale.sources import Source
+from vknn.scale.worker import Worker
+
+#: Rows among which a first one is looked for that can be computed, before a job begins.
+FIRST_ROWS = 256
+
+
+def predict(
+    dataset: Any,
+    model: str | os.PathLike[str] | Predictor,
+    weights: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> Any:
+    """A dataset with the answers of a model: a stage in a pipeline of one's own.
+
+    Rows that cannot be computed have an error and no outputs; none is lost. Encoded pictures are
+    decoded by a stage before it, on processors beside the devices.
+
+    Args:
+        dataset: A ``ray.data.Dataset``.
+        model: The model file, or a :class:`Predictor`.
+        weights: The model's second file, where it does not lie beside it.
+        options: Those of :class:`Predictor`.
+
+    Returns:
+        A ``ray.data.Dataset`` with the columns that are kept, the outputs, what they mean where
+        that is known, ``device``, ``batch`` and ``error``.
+
+    Raises:
+        vknn.VknnError: Columns do not fit the model, none of the first rows can be computed, or the
+            cluster lacks what is asked for.
+    """
+    predictor = predictor_of(model, weights, options)
+    setup, pool = prepared(predictor, dataset)
+    return staged(dataset, setup, pool)
+
+
+def staged(dataset: Any, setup: Setup, pool: Pool) -> Any:
+    """The dataset behind the stages of a setup."""
+    layout = setup.layout
+    if any(column.may_be_picture for column in layout.inputs):
+        dataset = dataset.map_batches(
+            decode_stage,
+            fn_kwargs={"layout": layout},
+            batch_format="pyarrow",
+            batch_size=setup.predictor.batch_size,
+            num_cpus=1,
+        )
+    return dataset.map_batches(BatchActor, **stage_options(setup, pool))
+
+
+def stage_options(setup: Setup, pool: Pool) -> dict[str, Any]:
+    """Arguments of ``Dataset.map_batches`` for the stage that computes."""
+    strategy = ray_module("ray.data").ActorPoolStrategy(size=pool.size)
+    return {
+        "fn_constructor_args": (setup,),
+        "batch_format": "pyarrow",
+        "batch_size": setup.predictor.batch_size,
+        "compute": strategy,
+        **pool.remote_arguments(),
+    }
+
+
+def actor_options(predictor: Predictor, dataset: Any) -> dict[str, Any]:
+    """As :meth:`Predictor.map_batches_options`."""
+    setup, pool = prepared(predictor, dataset)
+    return stage_options(setup, pool)
+
+
+def prepared(
+    predictor: Predictor,
+    dataset: Any,
+    *,
+    source: Source | None = None,
+    stored: Mapping[str, Any] | None = None,
+    first: Any = None,
+    bound: ErrorBound | None = None,
+    counts: tuple[int | None, int, int] = (None, 0, 0),
+) -> tuple[Setup, Pool]:
+    """What workers need, and how many there are. Ray is initialized.
+
+    Args:
+        predictor: What is computed.
+        dataset: The records.
+        source: Where they come from, where that is known.
+        stored: The outputs' columns as an earlier run wrote them.
+        first: A table with first rows; None: they are taken of the dataset.
+        bound: How many records may fail.
+        counts: Records of the source (None: not known), those that have rows, and their errors.
+    """
+    ray = ray_module()
+    pool = pool_for(predictor, ray.cluster_resources())
+    survey(ray, pool.mode)
+    table = first_rows(dataset) if first is None else first
+    schema = {name: table.schema.field(name).type for name in table.schema.names}
+    with Worker(predictor, "numpy") as worker:
+        layout = worker.layout(schema)
+        record = first_record(layout, table)
+        example = None
+        if isinstance(record, Record):
+            fixed = all(is_known(column, schema, source) for column in layout.inputs)
+            layout = worker.with_outputs(layout, record, fixed)
+            if predictor.checked is not None:
+                example = (record.feeds, worker.session.run(record.feeds))
+        elif stored is None:
+            raise VknnError(f"none of the first {table.num_rows} records can be computed: {record}")
+    if stored is not None:
+        layout = layout.outputs_of(stored)
+    keeper = _keeper(ray).remote(bound or ErrorBound(), *counts, predictor.per_device)
+    held, copy = contents_of(predictor)
+    files = ray.put(held)
+    copy = replace(copy, fetch=_Fetch(files))
+    expected = _Expected(predictor, copy) if predictor.checked else None
+    return Setup(predictor, layout, copy, pool.mode, keeper, expected, example), pool
+
+
+def first_rows(dataset: Any) -> Any:
+    """The first rows of a dataset as a table. Raises InputError where it has none."""
+    tables = list(
+        dataset.limit(FIRST_ROWS).iter_batches(batch_size=FIRST_ROWS, batch_format="pyarrow")
+    )
+    if not tables or not sum(table.num_rows for table in tables):
+        raise InputError("the dataset has no rows")
+    return arrow().concat_tables(tables, promote_options="default")
+
+
+def first_record(layout: Layout, table: Any) -> Record | Exception:
+    """The first record of a table that has inputs, or the error of its first one."""
+    cells = [cells_of(table.column(column.column)) for column in layout.inputs]
+    first: Exception = InputError("there are no rows")
+    for number, row in enumerate(zip(*cells, strict=True)):
+        record = record_of(layout.inputs, row)
+        if record.error is None:
+            return record
+        first = record.error if number == 0 else first
+    return first
+
+
+def decode_stage(table: Any, layout: Layout) -> Any:
+    """A table whose pictures are decoded: what is kept, and packed records."""
+    rows = zip(*(list(cells_of(table.column(c.column))) for c in layout.inputs), strict=True)
+    with ThreadPoolExecutor(2, "vknn-decode") as pool:
+        records: Sequence[Record] = list(pool.map(lambda row: record_of(layout.inputs, row), rows))
+    names = [column.form.spec.name for column in layout.inputs]
+    return packed(table.select(list(layout.kept)), names, records)
+
+
+class _Fetch:
+    """Contents of a model's files, out of Ray's store."""
+
+    def __init__(self, reference: Any) -> None:
+        self._reference = reference
+
+    def __call__(self) -> dict[str, bytes]:
+        found: dict[str, bytes] = ray_module().get(self._reference)
+        return found
+
+
+class _Expected:
+    """Computing of records with NumPy by Ray's tasks, each on a processor of the cluster."""
+
+    def __init__(self, predictor: Predictor, copy: Any) -> None:
+        self._predictor, self._copy = predictor, copy
+
+    def __call__(self, feeds: dict[str, Any]) -> Any:
+        task = ray_module().remote(num_cpus=1, max_retries=2)(_expected)
+        return task.remote(self._predictor, self._copy, feeds)
+
+
+_checkers: dict[str, Checker] = {}
+
+
+def _expected(predictor: Predictor, copy: Any, feeds: dict[str, Any]) -> dict[str, Any]:
+    """The outputs of a record by NumPy; a process keeps the model for the next one."""
+    if copy.name not in _checkers:
+        _checkers[copy.name] = Checker(copy.predictor(predictor))
+    return _checkers[copy.name].expected(feeds)
+
+
+def _keeper(ray: Any) -> Any:
+    """The actor class of keepers, which give out leases as well."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    class RayKeeper(Keeper):
+        """A keeper as an actor."""
+
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments[:-1])
+            self._per_device = arguments[-1]
+            self._leases: dict[str, Any] = {}
+
+        def lease(self, node: str) -> Any:
+            """The actor that gives out the devices of a machine; it runs there."""
+            if node not in self._leases:
+                strategy = NodeAffinitySchedulingStrategy(node, soft=False)
+                actor = ray.remote(num_cpus=0)(_machine_leases())
+                self._leases[node] = actor.options(scheduling_strategy=strategy).remote(
+                    self._per_device
+                )
+            return self._leases[node]
+
+    return ray.remote(num_cpus=0)(RayKeeper)
+
+
+def _machine_leases() -> Any:
+    from vknn import environment
+    from vknn.runtime import devices
+    from vknn.scale.accelerators import offered
+
+    class MachineLeases(Leases):
+        """The leases of the machine that it is made on."""
+
+        def __init__(self, per_device: int) -> None:
+            super().__init__(offered(devices(), environment.read().null_device), per_device)
+
+    return MachineLeases
