@@ -20,7 +20,7 @@ from vknn.session import Session
 
 @dataclass(frozen=True)
 class Check:
-    """What NumPy says of a record's outputs.
+    """Comparison of a record's outputs with NumPy's.
 
     Attributes:
         ok: Whether they are within the tolerances of :func:`vknn.verify`.

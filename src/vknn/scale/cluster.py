@@ -44,7 +44,7 @@ class Pool:
     resources: tuple[tuple[str, float], ...] = ()
 
     def remote_arguments(self) -> dict[str, Any]:
-        """What Ray is told of each worker."""
+        """Arguments by which Ray is told of each worker."""
         found: dict[str, Any] = {"num_cpus": self.num_cpus}
         if self.num_gpus:
             found["num_gpus"] = self.num_gpus
@@ -123,7 +123,7 @@ def pool_for(predictor: Predictor, offers: dict[str, float]) -> Pool:
     if size > cpus - 1:
         raise DeviceError(
             f"{size} worker(s) need a processor each and reading another one, and the cluster has "
-            f"{cpus:g}: start it with more (--num-cpus), or give fewer workers"
+            f"{cpus:g}: start it with more, or give fewer workers"
         )
     return Pool(OWN, size, 1.0)
 
@@ -152,12 +152,12 @@ def check_schedulable(pool: Pool, offers: dict[str, float], is_resumed: bool) ->
         what = "a job that is taken up again" if is_resumed else "the job"
         raise VknnError(
             f"{what} needs {least} logical processors for its workers, reading and the filter, and "
-            f"the cluster has {cpus:g}: start Ray with --num-cpus {least} or more"
+            f"the cluster has {cpus:g}: start Ray with {least} or more (num_cpus)"
         )
 
 
 @dataclass(frozen=True)
-class Node:
+class Machine:
     """A machine of the cluster as a job sees it.
 
     Attributes:
@@ -173,17 +173,17 @@ class Node:
     error: str = ""
 
 
-def look_here() -> Node:
+def look_here() -> Machine:
     """This machine."""
     try:
         found = offered(devices(), environment.read().null_device)
         error = "" if found else "it has no Vulkan driver that can be used"
     except VknnError as failed:
         found, error = [], str(failed)
-    return Node(platform.node(), __version__, tuple(found), error)
+    return Machine(platform.node(), __version__, tuple(found), error)
 
 
-def survey(ray: Any, mode: str) -> list[Node]:
+def survey(ray: Any, mode: str) -> list[Machine]:
     """The machines of the cluster that offer what workers hold. Raises VknnError for unfit ones.
 
     Unfit are those with another vknn, and those without a Vulkan driver.

@@ -55,7 +55,7 @@ class OutputColumn:
         return element
 
     def problem(self, value: Any) -> str | None:
-        """Why a value does not fit into the column; None where it does."""
+        """Reason why a value does not fit into the column; None where it does."""
         if self.shape is None:
             return None if isinstance(value, Mapping) else "it is no dictionary"
         shape = _plain(value).shape

@@ -67,7 +67,7 @@ class Folder:
             yield
 
     def job(self) -> dict[str, Any] | None:
-        """What job.json says; None where there is none."""
+        """Contents of job.json; None where there is none."""
         text = self._read(self._own(JOB))
         if text is None:
             return None
@@ -82,7 +82,7 @@ class Folder:
         self._write(self._own(JOB), json.dumps(document, indent=2).encode())
 
     def running(self) -> dict[str, Any]:
-        """What was being computed when the last process ended; empty where it ended well."""
+        """Note of what was computed when the last process ended; empty where it ended well."""
         text = self._read(self._own(RUNNING))
         with contextlib.suppress(ValueError):
             found = json.loads(text or "{}")

@@ -14,7 +14,7 @@ from typing import Any
 from vknn import __version__
 from vknn.errors import InputError, VknnError
 from vknn.scale.folder import Folder
-from vknn.scale.layout import Layout
+from vknn.scale.layout import JobLayout
 from vknn.scale.local import LocalRun
 from vknn.scale.model_files import digest, model_files
 from vknn.scale.on_ray import RayRun, planned_workers, remove_pending
@@ -25,7 +25,7 @@ from vknn.scale.plan import JobPlan, plan_of
 from vknn.scale.reading import counted, schema_of
 from vknn.scale.report import Report
 from vknn.scale.shares import ErrorBound
-from vknn.scale.sources import PARQUET, Source, find_source
+from vknn.scale.sources import PARQUET, RecordSource, find_source
 
 ENGINES = ("auto", "local", "ray")
 #: Records above which "auto" takes Ray, where it is installed.
@@ -76,7 +76,7 @@ def run(
     Raises:
         vknn.scale.JobError: More records failed than may, or a device computes wrong; its report
             says how far the job came.
-        vknn.InputError: Source, columns, ids or options do not fit; nothing was computed.
+        vknn.InputError: RecordSource, columns, ids or options do not fit; nothing was computed.
         vknn.VknnError: The model cannot be opened, or the folder holds another job.
     """
     predictor = predictor_of(model, weights, options)
@@ -98,7 +98,7 @@ def plan(
     address: str | None = None,
     **options: Any,
 ) -> JobPlan:
-    """What :func:`run` would do, with the same arguments; the first record is computed here.
+    """Plan of what :func:`run` would do with the same arguments; the first record is computed here.
 
     Raises:
         vknn.VknnError: As :func:`run`; nothing is written.
@@ -149,7 +149,7 @@ class _Job:
     def __init__(
         self,
         predictor: Predictor,
-        source: Source,
+        source: RecordSource,
         folder: Folder,
         schema: dict[str, Any],
         total: int | None,
@@ -188,7 +188,7 @@ class _Job:
         return self._finish(DONE)
 
     def plan(self, engine: str, address: str | None) -> JobPlan:
-        """What :meth:`run` would do."""
+        """The plan of :meth:`run`."""
         before = self.folder.job()
         if before is not None:
             self._compare(before)
@@ -276,7 +276,7 @@ class _Job:
         large = self.outcome.total is None or self.outcome.total > LOCAL_ROWS
         return "ray" if large and has_ray() else "local"
 
-    def _remember(self, layout: Layout) -> None:
+    def _remember(self, layout: JobLayout) -> None:
         """Note of the columns of answers, so that later runs write the same."""
         self.document["layout"] = layout.to_json() if layout.outputs else None
         self._write("running")
@@ -342,7 +342,7 @@ def replace_rows(folder: Folder, suspects: Any, tables: Sequence[Any], id_column
         )
 
 
-def _named(predictor: Predictor, source: Source) -> Predictor:
+def _named(predictor: Predictor, source: RecordSource) -> Predictor:
     """The predictor with the column that names the source's records. Raises InputError."""
     if source.kind == PARQUET:
         return predictor

@@ -28,8 +28,8 @@ class _Tried:
 
 
 @dataclass
-class Progress:
-    """What a worker did with a batch; sent to the keeper.
+class BatchProgress:
+    """Account of what a worker did with a batch; sent to the keeper.
 
     Attributes:
         device: Where it was computed.
@@ -57,7 +57,7 @@ class Progress:
 
 
 class Keeper:
-    """What is known of a job while it runs. All methods are short; one process calls at a time."""
+    """Memory of a job while it runs. All methods are short; one process calls at a time."""
 
     def __init__(self, bound: ErrorBound, total: int | None, rows: int, errors: int) -> None:
         self._bound, self._total = bound, total
@@ -108,7 +108,7 @@ class Keeper:
         """A record that was begun by itself is done."""
         self._records.setdefault(key, _Tried()).device = None
 
-    def end(self, key: str, progress: Progress) -> str:
+    def end(self, key: str, progress: BatchProgress) -> str:
         """A batch is done. Tells why the job is to end, empty where it goes on."""
         self._batches.pop(key, None)
         report = self._devices.setdefault(progress.device, DeviceReport(progress.device))

@@ -22,7 +22,7 @@ from vknn.scale.options import (
     Predictor,
 )
 from vknn.scale.records import InputColumn
-from vknn.scale.sources import BYTES, DATA
+from vknn.scale.sources import BYTES, DATA, RecordSource
 from vknn.session import Session
 from vknn.tool_inputs import needed_inputs
 
@@ -31,8 +31,8 @@ _PICTURE_COLUMNS = ("jpg", "jpeg", "png", "webp", "bmp", "gif", "tif", "tiff", B
 
 
 @dataclass(frozen=True)
-class Layout:
-    """What goes in and out; can be pickled.
+class JobLayout:
+    """Columns that go in and out; can be pickled.
 
     Attributes:
         inputs: The columns that are read.
@@ -115,10 +115,10 @@ class Layout:
         return pa.table(made)
 
     def to_json(self) -> dict[str, Any]:
-        """What a job that is taken up again needs to write columns of the same types."""
+        """Document that lets a later run write columns of the same types."""
         return {"outputs": [asdict(column) for column in self.outputs], "task": self.task}
 
-    def outputs_of(self, document: Mapping[str, Any]) -> Layout:
+    def outputs_of(self, document: Mapping[str, Any]) -> JobLayout:
         """This layout with the outputs that :meth:`to_json` wrote."""
         columns = tuple(
             OutputColumn(
@@ -129,7 +129,7 @@ class Layout:
             )
             for c in document["outputs"]
         )
-        return Layout(self.inputs, self.kept, columns, document["task"])
+        return JobLayout(self.inputs, self.kept, columns, document["task"])
 
 
 def error_type() -> Any:
@@ -140,7 +140,7 @@ def error_type() -> Any:
 
 def input_layout(
     session: Session, predictor: Predictor, schema: Mapping[str, Any], recipe: Recipe | None
-) -> Layout:
+) -> JobLayout:
     """The layout of a source with these columns, as far as its inputs go. Raises InputError."""
     columns = _columns(session, predictor, schema)
     specs = {spec.name: spec for spec in session.inputs}
@@ -153,7 +153,21 @@ def input_layout(
         inputs.append(InputColumn(column, form, options, asked in (None, name)))
     if missing := [name for name in predictor.kept if name not in schema]:
         raise _no_column(missing[0], schema)
-    return Layout(tuple(inputs), predictor.kept)
+    return JobLayout(tuple(inputs), predictor.kept)
+
+
+def is_known(column: Any, schema: dict[str, Any], source: RecordSource | None) -> bool:
+    """Whether all records have inputs of one shape in a column."""
+    spec, type_ = column.form.spec, schema.get(column.column)
+    if spec.fixed is not None:
+        return True
+    if hasattr(type_, "shape"):
+        return source is None or len(source.paths) == 1
+    if str(type_) in ("binary", "large_binary"):
+        hint = column.form.hint
+        sized = column.options.size is not None or (hint is not None and None not in hint[-3:])
+        return bool(sized and not column.options.own_size)
+    return False
 
 
 def _columns(session: Session, predictor: Predictor, schema: Mapping[str, Any]) -> dict[str, str]:

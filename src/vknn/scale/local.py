@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
-import queue
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from vknn.errors import VknnError
-from vknn.scale.checking import Check, Checker, is_sampled
+from vknn.scale.checking import Checker
 from vknn.scale.folder import Folder
 from vknn.scale.killed import Killed
-from vknn.scale.layout import Layout
+from vknn.scale.layout import JobLayout
 from vknn.scale.options import Predictor
 from vknn.scale.outcome import JobError, Outcome, error_row
 from vknn.scale.parts import PartWriter
@@ -26,21 +23,17 @@ from vknn.scale.reading import Rows, read
 from vknn.scale.records import Record, cells_of, record_of
 from vknn.scale.report import DeviceReport
 from vknn.scale.shares import ErrorBound
-from vknn.scale.sources import Source
+from vknn.scale.sources import RecordSource
 from vknn.scale.worker import Worker
 
 #: Batches that are read ahead of the one that is computed.
 _AHEAD = 2
-#: Checks that may wait for NumPy.
-_MOST_CHECKS = 4
 #: Seconds after which a job that is told tells how far it is.
 TELL_SECONDS = 2.0
 
-_T = TypeVar("_T")
-
 
 @dataclass
-class Batch:
+class RowBatch:
     """Rows of a source with the records that they are made into.
 
     Attributes:
@@ -77,7 +70,7 @@ class LocalRun:
     """
 
     predictor: Predictor
-    source: Source
+    source: RecordSource
     folder: Folder
     schema: dict[str, Any]
     done: set[Any]
@@ -88,7 +81,7 @@ class LocalRun:
     write: Callable[[Any], None] | None = None
     tell: Callable[[Outcome], None] | None = None
 
-    def run(self, remember: Callable[[Layout], None]) -> None:
+    def run(self, remember: Callable[[JobLayout], None]) -> None:
         """Computing of all records that are left; ``remember`` is told the columns of answers.
 
         Raises JobError where more records fail than may, or the device disagrees with NumPy.
@@ -108,7 +101,7 @@ class LocalRun:
                 found = self.sample(worker, layout)
                 layout = layout if found is None else found[0]
                 remember(layout)
-            checks = _Checks(checker, worker, self.predictor)
+            checks = DeviceChecks(checker, worker, self.predictor)
             undo.callback(checks.close)
             writer = PartWriter(self.folder, checks.confirm, self.write)
             try:
@@ -128,7 +121,7 @@ class LocalRun:
                 self._count(device, worker, checks, writer, begin)
 
     def _phases(
-        self, worker: Worker, layout: Layout, killed: Killed, checks: _Checks,
+        self, worker: Worker, layout: JobLayout, killed: Killed, checks: DeviceChecks,
         writer: PartWriter, pool: ThreadPoolExecutor,
     ) -> None:  # fmt: skip
         """First what was computed when a process ended, record by record; then the rest."""
@@ -143,16 +136,16 @@ class LocalRun:
                 self._computed(worker, layout, [batch], killed, checks, writer)
             killed.forget()
         batches = self._batches(layout, pool, lambda _: True, self.predictor.batch_size)
-        with contextlib.closing(_ahead(batches, _AHEAD)) as ahead:
+        with contextlib.closing(read_ahead(batches, _AHEAD)) as ahead:
             self._computed(worker, layout, ahead, killed, checks, writer)
 
     def _batches(
         self,
-        layout: Layout,
+        layout: JobLayout,
         pool: ThreadPoolExecutor,
         wanted: Callable[[Any], bool],
         size: int,
-    ) -> Iterator[Batch]:
+    ) -> Iterator[RowBatch]:
         """Batches of the records that are left and wanted, whose decoding has begun."""
 
         def is_left(name: Any) -> bool:
@@ -166,19 +159,19 @@ class LocalRun:
         ):
             name = f"{self.outcome.run}-{len(rows)}-{number}"
             ids = rows.table.column(self.predictor.id).to_pylist() if has_id else []
-            yield Batch(rows, ids or list(range(len(rows))), _records(layout, rows, pool), name)
+            yield RowBatch(rows, ids or list(range(len(rows))), _records(layout, rows, pool), name)
 
     def _computed(
         self,
         worker: Worker,
-        layout: Layout,
-        batches: Iterable[Batch],
+        layout: JobLayout,
+        batches: Iterable[RowBatch],
         killed: Killed,
-        checks: _Checks,
+        checks: DeviceChecks,
         writer: PartWriter,
     ) -> None:
         """Computing of batches; each is written once all of its records are done."""
-        under_way: deque[Batch] = deque()
+        under_way: deque[RowBatch] = deque()
         waited = 0.0
 
         def records() -> Iterator[Record]:
@@ -213,7 +206,7 @@ class LocalRun:
         self.outcome.waiting += waited
 
     def _row(
-        self, worker: Worker, layout: Layout, record: Record, found: Any
+        self, worker: Worker, layout: JobLayout, record: Record, found: Any
     ) -> tuple[dict[str, Any], dict[str, Any] | None]:
         """Cells of a row, and its error."""
         error = found if isinstance(found, Exception) else None
@@ -227,8 +220,8 @@ class LocalRun:
     def _finish(
         self,
         worker: Worker,
-        layout: Layout,
-        batch: Batch,
+        layout: JobLayout,
+        batch: RowBatch,
         done: Sequence[tuple[dict[str, Any], dict[str, Any] | None]],
         writer: PartWriter,
     ) -> None:
@@ -249,7 +242,7 @@ class LocalRun:
                 f"and errors={self.bound} are allowed; the last: {last['type']}: {last['message']}"
             )
 
-    def sample(self, worker: Worker, layout: Layout) -> tuple[Layout, Rows, Record] | None:
+    def sample(self, worker: Worker, layout: JobLayout) -> tuple[JobLayout, Rows, Record] | None:
         """The first record that can be computed, its row, and the layout with its outputs.
 
         None where there is none; why the first one cannot is noted then.
@@ -277,7 +270,7 @@ class LocalRun:
             self.folder.add_suspects(table)
 
     def _count(
-        self, device: DeviceReport, worker: Worker, checks: _Checks, writer: PartWriter,
+        self, device: DeviceReport, worker: Worker, checks: DeviceChecks, writer: PartWriter,
         begin: float,
     ) -> None:  # fmt: skip
         device.busy_seconds += worker.busy
@@ -288,60 +281,8 @@ class LocalRun:
         self.outcome.writing += writer.seconds
 
 
-class _Checks:
-    """Checks of a device beside its work. ``wrong``: what disagrees; empty where nothing does."""
-
-    def __init__(self, checker: Checker, worker: Worker, predictor: Predictor) -> None:
-        self._checker, self._worker = checker, worker
-        self._share = predictor.checked
-        self._pool = ThreadPoolExecutor(1, "vknn-check")
-        self._pending: deque[tuple[Future[Check], Any, int]] = deque()
-        self.count, self.largest, self.wrong = 0, 0.0, ""
-        #: Number of the last row at which the device agreed.
-        self.trusted = -1
-        self._begun = False
-
-    def add(self, name: Any, number: int, record: Record, outputs: Any) -> None:
-        """A record that was computed, its row's number: the first one is checked, and samples."""
-        if self._share is None or self._worker.session.device is None:
-            return
-        if self._begun and not is_sampled(name, self._share):
-            return
-        self._begun = True
-        session, feeds = self._worker.session, dict(record.feeds)
-        future = self._pool.submit(self._checker.check, session, feeds, outputs)
-        self._pending.append((future, name, number))
-        while len(self._pending) > _MOST_CHECKS or (self._pending and self._pending[0][0].done()):
-            self._take()
-
-    def confirm(self) -> None:
-        """Wait for the checks that are under way. Raises JobError where one disagrees."""
-        while self._pending:
-            self._take()
-
-    finish = confirm
-
-    def close(self) -> None:
-        """End of the checks' thread."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
-
-    def _take(self) -> None:
-        future, name, number = self._pending.popleft()
-        check = future.result()
-        self.count += 1
-        self.largest = max(self.largest, check.error)
-        if not check.ok:
-            self.wrong = f"record {name!r}: {check.text}"
-            raise JobError(
-                f"device {self._worker.device} ({device_name(self._worker)}) disagrees with "
-                f"NumPy: {self.wrong}; `vknn verify` says which operator it is, and --device takes "
-                "another device"
-            )
-        self.trusted = number
-
-
 def _records(
-    layout: Layout, rows: Rows, pool: ThreadPoolExecutor | None
+    layout: JobLayout, rows: Rows, pool: ThreadPoolExecutor | None
 ) -> list[Future[Record] | Record]:
     """The records of rows; pictures are decoded by the threads of a pool."""
     cells = [list(cells_of(rows.table.column(c.column))) for c in layout.inputs]
@@ -359,56 +300,3 @@ def _records(
 def _first(records: list[Future[Record] | Record]) -> Record:
     record = records[0]
     return record.result() if isinstance(record, Future) else record
-
-
-def is_known(column: Any, schema: dict[str, Any], source: Source | None) -> bool:
-    """Whether all records have inputs of one shape in a column."""
-    spec, type_ = column.form.spec, schema.get(column.column)
-    if spec.fixed is not None:
-        return True
-    if hasattr(type_, "shape"):
-        return source is None or len(source.paths) == 1
-    if str(type_) in ("binary", "large_binary"):
-        hint = column.form.hint
-        sized = column.options.size is not None or (hint is not None and None not in hint[-3:])
-        return bool(sized and not column.options.own_size)
-    return False
-
-
-def device_name(worker: Worker) -> str:
-    """Name of a worker's device, for people."""
-    return "NumPy" if worker.session.device is None else worker.session.device.name
-
-
-def _ahead(items: Iterable[_T], count: int) -> Generator[_T, None, None]:
-    """The items, made by a thread that is so many ahead; its error comes in its place."""
-    made: queue.Queue[tuple[str, Any]] = queue.Queue(count)
-    stop = threading.Event()
-
-    def put(entry: tuple[str, Any]) -> None:
-        while not stop.is_set():
-            with contextlib.suppress(queue.Full):
-                made.put(entry, timeout=0.1)
-                return
-
-    def work() -> None:
-        try:
-            for item in itertools.takewhile(lambda _: not stop.is_set(), items):
-                put(("item", item))
-            put(("end", None))
-        except BaseException as error:
-            put(("error", error))
-
-    thread = threading.Thread(target=work, name="vknn-read", daemon=True)
-    thread.start()
-    try:
-        while True:
-            kind, value = made.get()
-            if kind == "error":
-                raise value
-            if kind == "end":
-                return
-            yield value
-    finally:
-        stop.set()
-        thread.join()

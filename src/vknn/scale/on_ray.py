@@ -11,7 +11,7 @@ from typing import Any
 from vknn.errors import VknnError
 from vknn.scale.cluster import check_schedulable, joined, pool_for
 from vknn.scale.folder import Folder
-from vknn.scale.layout import Layout
+from vknn.scale.layout import JobLayout
 from vknn.scale.local import TELL_SECONDS
 from vknn.scale.optional import arrow, arrow_part, ray_module
 from vknn.scale.options import BATCH, DEVICE, Predictor
@@ -19,7 +19,7 @@ from vknn.scale.outcome import JobError, Outcome
 from vknn.scale.reading import Rows, read
 from vknn.scale.report import DeviceReport
 from vknn.scale.shares import ErrorBound
-from vknn.scale.sources import ARRAYS, PARQUET, PICTURES, Source
+from vknn.scale.sources import ARRAYS, PARQUET, PICTURES, RecordSource
 from vknn.scale.stages import FIRST_ROWS, prepared, staged
 
 #: Rows of a file of answers at least, where there are so many.
@@ -33,7 +33,7 @@ class RayRun:
     def __init__(
         self,
         predictor: Predictor,
-        source: Source,
+        source: RecordSource,
         folder: Folder,
         schema: dict[str, Any],
         done: set[Any],
@@ -48,7 +48,7 @@ class RayRun:
         self.address, self.tell = address, tell
         self._state: dict[str, Any] = {}
 
-    def run(self, remember: Callable[[Layout], None]) -> None:
+    def run(self, remember: Callable[[JobLayout], None]) -> None:
         """Computing of all records that are left; ``remember`` is told the columns of answers.
 
         Raises JobError where more records fail than may.
@@ -101,7 +101,7 @@ class RayRun:
         own = self.predictor
         return not own.columns or name in (*own.columns.values(), *own.kept)
 
-    def _dataset(self, ray: Any, layout: Layout) -> Any:
+    def _dataset(self, ray: Any, layout: JobLayout) -> Any:
         """The source as a dataset of Ray's."""
         source, paths, place = self.source, list(self.source.paths), self.source.filesystem
         if source.kind == PICTURES:
@@ -247,7 +247,7 @@ def remove_pending(folder: Folder) -> None:
         place.delete_file(path)
 
 
-def _array_source(source: Source, columns: tuple[str, ...]) -> Any:
+def _array_source(source: RecordSource, columns: tuple[str, ...]) -> Any:
     """A source of Ray's for arrays, whose rows have names."""
     from ray.data import Datasource, ReadTask
     from ray.data.block import BlockMetadata
@@ -261,7 +261,7 @@ def _array_source(source: Source, columns: tuple[str, ...]) -> Any:
         def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[Any]:
             tasks = []
             for path, size in zip(source.paths, source.sizes, strict=True):
-                one = Source(source.kind, source.given, (path,), (size,), source.filesystem)
+                one = RecordSource(source.kind, source.given, (path,), (size,), source.filesystem)
                 metadata = BlockMetadata(
                     num_rows=None, size_bytes=size, input_files=(path,), exec_stats=None
                 )
@@ -274,7 +274,7 @@ def _array_source(source: Source, columns: tuple[str, ...]) -> Any:
 class _Reader:
     """Reading of one file; sent to the machine that does it."""
 
-    def __init__(self, source: Source, columns: tuple[str, ...]) -> None:
+    def __init__(self, source: RecordSource, columns: tuple[str, ...]) -> None:
         self._source, self._columns = source, columns
 
     def __call__(self) -> Iterator[Any]:

@@ -157,7 +157,7 @@ class Predictor:
         return found
 
     def image_options(self, otherwise: ImageOptions | None = None) -> ImageOptions:
-        """How pictures become arrays; what is not given is as ``otherwise`` has it."""
+        """Options of pictures; what is not given is as ``otherwise`` has it."""
         given: dict[str, Any] = {
             "size": self.size,
             "resize": self.resize,
@@ -170,7 +170,7 @@ class Predictor:
         return dataclasses.replace(otherwise or ImageOptions(), **known)
 
     def identity(self) -> dict[str, Any]:
-        """What decides the answers, as JSON has it: two jobs alike in it may share a folder."""
+        """All that decides the answers, as JSON: two jobs alike in it may share a folder."""
         labels = self.labels
         return {
             "precision": self.precision,

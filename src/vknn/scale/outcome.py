@@ -26,7 +26,7 @@ class JobError(VknnError):
 
 @dataclass
 class Outcome:
-    """What a job did so far.
+    """State of a job so far.
 
     Attributes:
         total: Records that the source has; None where that is not known.

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from vknn.scale.layout import Layout
-from vknn.scale.local import LocalRun, device_name
-from vknn.scale.worker import Worker
+from vknn.scale.layout import JobLayout
+from vknn.scale.local import LocalRun
+from vknn.scale.worker import Worker, device_name
 
 
 @dataclass
@@ -83,7 +83,7 @@ def plan_of(run: LocalRun, engine: str, workers: list[str] | None) -> JobPlan:
     )  # fmt: skip
 
 
-def _first(run: LocalRun, worker: Worker) -> tuple[Layout, dict[str, Any] | None]:
+def _first(run: LocalRun, worker: Worker) -> tuple[JobLayout, dict[str, Any] | None]:
     """The columns of answers, and what the first record took."""
     layout = worker.layout(run.schema)
     found = run.sample(worker, layout)
@@ -99,7 +99,7 @@ def _first(run: LocalRun, worker: Worker) -> tuple[Layout, dict[str, Any] | None
     return layout, {"id": name, "seconds": seconds, "bytes": table.nbytes}
 
 
-def _types(layout: Layout, schema: Mapping[str, Any]) -> dict[str, str]:
+def _types(layout: JobLayout, schema: Mapping[str, Any]) -> dict[str, str]:
     """Names of the columns of answers and their types."""
     made: dict[str, Any] = {name: schema[name] for name in layout.kept}
     made |= {column.name: column.type() for column in layout.outputs}

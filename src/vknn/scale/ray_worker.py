@@ -18,17 +18,16 @@ from vknn.errors import DeviceError, DeviceLostError, DeviceTimeoutError, VknnEr
 from vknn.runtime import devices
 from vknn.scale.accelerators import assigned_device
 from vknn.scale.checking import Checker, is_sampled
-from vknn.scale.keeper import Progress
+from vknn.scale.keeper import BatchProgress
 from vknn.scale.killed import MOST_DEATHS
-from vknn.scale.layout import Layout
-from vknn.scale.local import device_name
+from vknn.scale.layout import JobLayout
 from vknn.scale.model_files import ModelCopy
 from vknn.scale.optional import ray_module
 from vknn.scale.options import Predictor
 from vknn.scale.outcome import JobError, error_row, peak_memory
 from vknn.scale.packed import is_packed, unpacked
 from vknn.scale.records import Record, cells_of, record_of
-from vknn.scale.worker import Worker
+from vknn.scale.worker import Worker, device_name
 
 #: How a worker finds its device: of Ray's GPUs, by a lease, or as the predictor says.
 GPU, LEASE, OWN = "gpu", "lease", "own"
@@ -40,7 +39,7 @@ _Cells = list[tuple[dict[str, Any], dict[str, Any] | None]]
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker needs; sent to each.
+    """All that a worker needs; sent to each.
 
     Attributes:
         predictor: What is computed.
@@ -54,7 +53,7 @@ class Setup:
     """
 
     predictor: Predictor
-    layout: Layout
+    layout: JobLayout
     copy: ModelCopy
     mode: str
     keeper: Any
@@ -283,7 +282,7 @@ class BatchActor:
         failure = self._ask(
             "end",
             key,
-            Progress(
+            BatchProgress(
                 self._worker.device,
                 len(cells) - len(errors),
                 dict(Counter(error["type"] for error in errors)),

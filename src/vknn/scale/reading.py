@@ -15,7 +15,7 @@ import numpy as np
 
 from vknn.errors import InputError, VknnError
 from vknn.scale.optional import arrow, arrow_part
-from vknn.scale.sources import ARRAYS, BYTES, DATA, OWN_ID, PARQUET, PICTURES, Source, opened
+from vknn.scale.sources import ARRAYS, BYTES, DATA, OWN_ID, PARQUET, PICTURES, RecordSource, opened
 
 #: Bytes of a member of an archive or of a picture at most.
 MOST_BYTES = 1 << 30
@@ -33,7 +33,7 @@ class Rows:
         return int(self.table.num_rows)
 
 
-def schema_of(source: Source) -> dict[str, Any]:
+def schema_of(source: RecordSource) -> dict[str, Any]:
     """The columns of a source, name -> Arrow type (None: not known before they are read)."""
     pa = arrow()
     if source.kind == PICTURES:
@@ -48,7 +48,7 @@ def schema_of(source: Source) -> dict[str, Any]:
     return dict.fromkeys([OWN_ID[source.kind], *(n for n in first if n != OWN_ID[source.kind])])
 
 
-def counted(source: Source, id_column: str | None) -> int | None:
+def counted(source: RecordSource, id_column: str | None) -> int | None:
     """Number of records; None where it is known only once all are read.
 
     Raises InputError for ids that are null or occur twice.
@@ -65,7 +65,10 @@ def counted(source: Source, id_column: str | None) -> int | None:
 
 
 def read(
-    source: Source, columns: Sequence[str], rows: int, wanted: Callable[[Any], bool] | None = None
+    source: RecordSource,
+    columns: Sequence[str],
+    rows: int,
+    wanted: Callable[[Any], bool] | None = None,
 ) -> Iterator[Rows]:
     """The records in order, so many rows at a time.
 
@@ -83,7 +86,7 @@ _Wanted = Callable[[Any], bool] | None
 
 
 def _read_pictures(
-    source: Source, columns: Sequence[str], rows: int, wanted: _Wanted
+    source: RecordSource, columns: Sequence[str], rows: int, wanted: _Wanted
 ) -> Iterator[Rows]:
     pa = arrow()
     known = OWN_ID[PICTURES]
@@ -111,7 +114,7 @@ def _read_pictures(
 
 
 def _read_parquet(
-    source: Source, columns: Sequence[str], rows: int, wanted: _Wanted
+    source: RecordSource, columns: Sequence[str], rows: int, wanted: _Wanted
 ) -> Iterator[Rows]:
     pa = arrow()
     for path in source.paths:
@@ -133,7 +136,7 @@ def _read_parquet(
 
 
 def _read_arrays(
-    source: Source, columns: Sequence[str], rows: int, wanted: _Wanted
+    source: RecordSource, columns: Sequence[str], rows: int, wanted: _Wanted
 ) -> Iterator[Rows]:
     pa = arrow()
     known = OWN_ID[ARRAYS]
@@ -155,7 +158,7 @@ def _read_arrays(
 
 
 def _read_tars(
-    source: Source, columns: Sequence[str], rows: int, wanted: _Wanted
+    source: RecordSource, columns: Sequence[str], rows: int, wanted: _Wanted
 ) -> Iterator[Rows]:
     pa = arrow()
     known = OWN_ID[source.kind]
@@ -180,7 +183,7 @@ def _read_tars(
         yield Rows(pa.table(data))
 
 
-def _tar_rows(source: Source, path: str) -> Iterator[dict[str, Any]]:
+def _tar_rows(source: RecordSource, path: str) -> Iterator[dict[str, Any]]:
     """The records of a WebDataset: files of one name up to the first dot of its last part."""
     known = OWN_ID[source.kind]
     row: dict[str, Any] = {}
@@ -206,7 +209,7 @@ def _tar_rows(source: Source, path: str) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def _parquet(source: Source, path: str) -> Any:
+def _parquet(source: RecordSource, path: str) -> Any:
     pa, parquet = arrow(), arrow_part("parquet")
     try:
         return parquet.ParquetFile(opened(source, path))
@@ -214,7 +217,7 @@ def _parquet(source: Source, path: str) -> Any:
         raise VknnError(f"{path} cannot be read: {error}") from None
 
 
-def _checked_ids(source: Source, column: str) -> int:
+def _checked_ids(source: RecordSource, column: str) -> int:
     """Number of the ids of a column of Parquet files, which must all differ."""
     seen: set[Any] = set()
     count = 0
@@ -236,7 +239,7 @@ def _checked_ids(source: Source, column: str) -> int:
     return count
 
 
-def _doubles(source: Source, column: str, before: int, number: int) -> str:
+def _doubles(source: RecordSource, column: str, before: int, number: int) -> str:
     """The error for ids that occur twice, with examples."""
     seen: set[Any] = set()
     twice: dict[Any, None] = {}
@@ -254,7 +257,7 @@ def _doubles(source: Source, column: str, before: int, number: int) -> str:
     )
 
 
-def _arrays(source: Source, path: str) -> dict[str, Any]:
+def _arrays(source: RecordSource, path: str) -> dict[str, Any]:
     """The arrays of a .npy or .npz by name; a .npy's are mapped where that can be."""
     try:
         if path.lower().endswith(".npy") and source.is_local:

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass
 class DeviceReport:
-    """What a device did.
+    """Account of what a device did.
 
     Attributes:
         name: Its name.

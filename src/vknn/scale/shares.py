@@ -22,7 +22,7 @@ def share_of(given: str | float | Fraction, what: str) -> Fraction:
 
 @dataclass(frozen=True)
 class ErrorBound:
-    """How many records may fail: a number of them, or a share of all; None: as many as do."""
+    """Bound of records that may fail: a number, or a share of all; None: as many as do."""
 
     number: int | None = None
     share: Fraction | None = None

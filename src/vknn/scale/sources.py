@@ -26,7 +26,7 @@ _PATTERN = frozenset("*?[")
 
 
 @dataclass(frozen=True)
-class Source:
+class RecordSource:
     """Files of one kind that hold records; can be pickled.
 
     Attributes:
@@ -54,7 +54,7 @@ class Source:
         return OWN_ID.get(self.kind)
 
 
-def find_source(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Source:
+def find_source(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> RecordSource:
     """The source that is meant by a folder, a pattern, a file, an address or a list of these.
 
     Of folders all files of the kind that they hold count, in folders within them, too; names that
@@ -81,10 +81,10 @@ def find_source(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     kind = kinds.pop()
     assert kind is not None
     ordered = tuple(sorted(found))
-    return Source(kind, tuple(texts), ordered, tuple(found[p] for p in ordered), filesystem)
+    return RecordSource(kind, tuple(texts), ordered, tuple(found[p] for p in ordered), filesystem)
 
 
-def opened(source: Source, path: str) -> Any:
+def opened(source: RecordSource, path: str) -> Any:
     """A file of a source, open for reading at any place."""
     try:
         return source.filesystem.open_input_file(path)

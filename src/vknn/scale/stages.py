@@ -12,9 +12,8 @@ from vknn.errors import InputError, VknnError
 from vknn.scale.checking import Checker
 from vknn.scale.cluster import Pool, pool_for, survey
 from vknn.scale.keeper import Keeper
-from vknn.scale.layout import Layout
+from vknn.scale.layout import JobLayout, is_known
 from vknn.scale.lease import Leases
-from vknn.scale.local import is_known
 from vknn.scale.model_files import contents_of
 from vknn.scale.optional import arrow, ray_module
 from vknn.scale.options import Predictor, predictor_of
@@ -22,7 +21,7 @@ from vknn.scale.packed import packed
 from vknn.scale.ray_worker import BatchActor, Setup
 from vknn.scale.records import Record, cells_of, record_of
 from vknn.scale.shares import ErrorBound
-from vknn.scale.sources import Source
+from vknn.scale.sources import RecordSource
 from vknn.scale.worker import Worker
 
 #: Rows among which a first one is looked for that can be computed, before a job begins.
@@ -86,7 +85,7 @@ def stage_options(setup: Setup, pool: Pool) -> dict[str, Any]:
 
 
 def actor_options(predictor: Predictor, dataset: Any) -> dict[str, Any]:
-    """As :meth:`Predictor.map_batches_options`."""
+    """Arguments as of :meth:`Predictor.map_batches_options`."""
     setup, pool = prepared(predictor, dataset)
     return stage_options(setup, pool)
 
@@ -95,13 +94,13 @@ def prepared(
     predictor: Predictor,
     dataset: Any,
     *,
-    source: Source | None = None,
+    source: RecordSource | None = None,
     stored: Mapping[str, Any] | None = None,
     first: Any = None,
     bound: ErrorBound | None = None,
     counts: tuple[int | None, int, int] = (None, 0, 0),
 ) -> tuple[Setup, Pool]:
-    """What workers need, and how many there are. Ray is initialized.
+    """The setup of workers, and how many there are. Ray is initialized.
 
     Args:
         predictor: What is computed.
@@ -148,7 +147,7 @@ def first_rows(dataset: Any) -> Any:
     return arrow().concat_tables(tables, promote_options="default")
 
 
-def first_record(layout: Layout, table: Any) -> Record | Exception:
+def first_record(layout: JobLayout, table: Any) -> Record | Exception:
     """The first record of a table that has inputs, or the error of its first one."""
     cells = [cells_of(table.column(column.column)) for column in layout.inputs]
     first: Exception = InputError("there are no rows")
@@ -160,7 +159,7 @@ def first_record(layout: Layout, table: Any) -> Record | Exception:
     return first
 
 
-def decode_stage(table: Any, layout: Layout) -> Any:
+def decode_stage(table: Any, layout: JobLayout) -> Any:
     """A table whose pictures are decoded: what is kept, and packed records."""
     rows = zip(*(list(cells_of(table.column(c.column))) for c in layout.inputs), strict=True)
     with ThreadPoolExecutor(2, "vknn-decode") as pool:

@@ -16,7 +16,7 @@ from vknn.answers import Recipe, decode, find_recipe
 from vknn.answers.labels import read_labels
 from vknn.errors import DeviceLostError, DeviceTimeoutError, RunCancelledError, VknnError
 from vknn.scale.columns import output_columns
-from vknn.scale.layout import Layout, input_layout
+from vknn.scale.layout import JobLayout, input_layout
 from vknn.scale.options import Predictor
 from vknn.scale.records import Record
 from vknn.session import Session, engine_of
@@ -53,11 +53,11 @@ class Worker:
             self.session.close()
             raise
 
-    def layout(self, schema: Mapping[str, Any]) -> Layout:
+    def layout(self, schema: Mapping[str, Any]) -> JobLayout:
         """Columns of a source for the model's inputs."""
         return input_layout(self.session, self.predictor, schema, self.recipe)
 
-    def with_outputs(self, layout: Layout, record: Record, is_fixed: bool) -> Layout:
+    def with_outputs(self, layout: JobLayout, record: Record, is_fixed: bool) -> JobLayout:
         """The layout with columns for the outputs, as a first record gives them.
 
         ``is_fixed``: whether the inputs of all records have the shapes of this one. Raises
@@ -68,7 +68,7 @@ class Worker:
         own = set(layout.answer_types())
         columns = output_columns(outputs, shapes, self.predictor.outputs, (*layout.kept, *own))
         task = self._task(outputs, record)
-        return Layout(layout.inputs, layout.kept, columns, task)
+        return JobLayout(layout.inputs, layout.kept, columns, task)
 
     def results(self, records: Iterable[Record]) -> Iterator[tuple[Record, Any]]:
         """Each of the records with its outputs by name, or with the error that it gave, in order.
@@ -108,7 +108,9 @@ class Worker:
         for record in waiting:
             yield record, record.error
 
-    def cells(self, layout: Layout, record: Record, outputs: Mapping[str, Any]) -> dict[str, Any]:
+    def cells(
+        self, layout: JobLayout, record: Record, outputs: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """The values of a row's columns: outputs, and what they mean. Raises VknnError."""
         made = {}
         for column in layout.outputs:
@@ -223,6 +225,11 @@ def lasting_name(session: Session) -> str:
         return "numpy"
     snapshot = session.device.snapshot
     return next(iter(snapshot.lasting_names), f"vulkan:{snapshot.index}")
+
+
+def device_name(worker: Worker) -> str:
+    """Name of a worker's device, for people."""
+    return "NumPy" if worker.session.device is None else worker.session.device.name
 
 
 def _labels(predictor: Predictor) -> list[str] | None:
