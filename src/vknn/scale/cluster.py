@@ -157,7 +157,7 @@ def check_schedulable(pool: Pool, offers: dict[str, float], is_resumed: bool) ->
 
 
 @dataclass(frozen=True)
-class Machine:
+class ClusterNode:
     """A machine of the cluster as a job sees it.
 
     Attributes:
@@ -173,17 +173,17 @@ class Machine:
     error: str = ""
 
 
-def look_here() -> Machine:
+def look_here() -> ClusterNode:
     """This machine."""
     try:
         found = offered(devices(), environment.read().null_device)
         error = "" if found else "it has no Vulkan driver that can be used"
     except VknnError as failed:
         found, error = [], str(failed)
-    return Machine(platform.node(), __version__, tuple(found), error)
+    return ClusterNode(platform.node(), __version__, tuple(found), error)
 
 
-def survey(ray: Any, mode: str) -> list[Machine]:
+def survey(ray: Any, mode: str) -> list[ClusterNode]:
     """The machines of the cluster that offer what workers hold. Raises VknnError for unfit ones.
 
     Unfit are those with another vknn, and those without a Vulkan driver.

@@ -13,18 +13,20 @@ from typing import Any
 
 from vknn.errors import VknnError
 from vknn.scale.checking import Checker
+from vknn.scale.device_checks import DeviceChecks
 from vknn.scale.folder import Folder
 from vknn.scale.killed import Killed
-from vknn.scale.layout import JobLayout
+from vknn.scale.layout import JobLayout, is_known
 from vknn.scale.options import Predictor
 from vknn.scale.outcome import JobError, Outcome, error_row
 from vknn.scale.parts import PartWriter
+from vknn.scale.read_ahead import read_ahead
 from vknn.scale.reading import Rows, read
 from vknn.scale.records import Record, cells_of, record_of
 from vknn.scale.report import DeviceReport
 from vknn.scale.shares import ErrorBound
 from vknn.scale.sources import RecordSource
-from vknn.scale.worker import Worker
+from vknn.scale.worker import Worker, device_name
 
 #: Batches that are read ahead of the one that is computed.
 _AHEAD = 2
