@@ -73,7 +73,7 @@ class Work:
     def streaming(self) -> None:
         with self.session() as session:
             for _ in range(5):
-                list(session.stream([FEEDS] * 7))
+                list(session.stream([FEEDS] * 7, errors="raise"))
 
     def verifying(self) -> None:
         vknn.verify(self._model, FEEDS)

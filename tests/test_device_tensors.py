@@ -211,11 +211,15 @@ def test_streams(device: str, paths: tuple[Path, Path]) -> None:
             for array, result in zip(found, expected, strict=True):
                 np.testing.assert_array_equal(array, result)
         kept[2].close()
-        stream = second.stream({"data": k} for k in kept)
+        stream = second.stream(({"data": k} for k in kept), errors="raise")
         for result in expected[:2]:
             np.testing.assert_array_equal(next(stream)["s"], result)
         with pytest.raises(vknn.DeviceError, match="'sum' was closed"):
             next(stream)
+        answers = second.run_many({"data": k} for k in kept)
+        assert "'sum' was closed" in str(answers.pop(2))
+        for answer, result in zip(answers, expected[:2] + expected[3:], strict=True):
+            np.testing.assert_array_equal(answer["s"], result)
 
 
 @pytest.mark.parametrize("device", BACKENDS)

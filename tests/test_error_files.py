@@ -40,6 +40,16 @@ def refused(path: Path, action: Callable[[], object]) -> None:
     assert caught.value.file == str(path)
 
 
+def returned(path: Path, answers: list[Any]) -> None:
+    """Asserts that the one answer is an error that names the file, once."""
+
+    def fail() -> None:
+        (answer,) = answers
+        raise answer
+
+    refused(path, fail)
+
+
 OPTIONS = {
     "a device": {"device": "no such device"},
     "no device": {"device": 5},
@@ -98,7 +108,8 @@ def test_inputs(feeds: Any, device: str, model: Path) -> None:
     place = device if device == "numpy" else shared_device()
     with vknn.Session(model, device=place) as session:
         refused(model, lambda: session.run(feeds))
-        refused(model, lambda: list(session.stream([feeds])))
+        refused(model, lambda: list(session.stream([feeds], errors="raise")))
+        returned(model, list(session.stream([feeds])))
         session.run({"x": array()})
         refused(model, lambda: session.run(feeds))
         if isinstance(feeds, dict) and "no memory" not in feeds and feeds:
@@ -116,12 +127,15 @@ def test_runs(device: str, model: Path, tmp_path: Path) -> None:
         refused(model, lambda outputs=outputs: session.run(good, outputs))
     refused(model, lambda: session.run(good, on_device=["nowhere"]))
     refused(model, lambda: list(session.stream([good], on_device=["nowhere"])))
+    refused(model, lambda: list(session.stream([good], in_flight=0)))
+    refused(model, lambda: session.run_many([good], errors="ignore"))  # type: ignore[call-overload]
     for seconds in (-1, float("nan"), "soon"):
         refused(model, lambda seconds=seconds: session.run(good, timeout=seconds))
         refused(model, lambda seconds=seconds: list(session.stream([good], timeout=seconds)))
     refused(model, lambda: session.run(good, timeout=1e-9))
     refused(model, lambda: list(session.stream([good], timeout=1e-9)))
     refused(model, lambda: list(session.stream(good)))
+    refused(model, lambda: session.run_many(good))
     refused(model, lambda: session.update([good]))
     if model.suffix != ".mlmodel":
         refused(model, lambda: session.save(tmp_path / "saved"))
@@ -147,7 +161,8 @@ def test_inputs_beyond_memory(model: Path) -> None:
     huge = np.broadcast_to(np.float64(1), (*SHAPE[:2], 1 << 55))
     with vknn.Session(model, device="numpy") as session:
         refused(model, lambda: session.run({"x": huge}))
-        refused(model, lambda: list(session.stream([{"x": huge}])))
+        refused(model, lambda: list(session.stream([{"x": huge}], errors="raise")))
+        returned(model, session.run_many([{"x": huge}]))
 
 
 COMMANDS = {

@@ -39,7 +39,7 @@ NAMES = {
     "unregister_layer",
     "verify",
 }
-SESSION_METHODS = {"cancel", "close", "reset_state", "run", "save", "stream", "update"}
+SESSION_METHODS = {"cancel", "close", "reset_state", "run", "run_many", "save", "stream", "update"}
 SESSION_PROPERTIES = {"inputs", "outputs", "placement"}
 SESSION_ATTRIBUTES = {"arithmetic", "device", "model", "precision"}
 

@@ -98,7 +98,7 @@ def test_an_error_comes_in_its_place(net: Path, bad: dict[str, np.ndarray], plac
     with vknn.Session(net) as session:
         given = feeds(6)
         expected = [session.run(x)["prob"] for x in given]
-        stream = session.stream([*given[:place], bad, *given[place:]])
+        stream = session.stream([*given[:place], bad, *given[place:]], errors="raise")
         for want in expected[:place]:
             np.testing.assert_array_equal(next(stream)["prob"], want)
         with pytest.raises(vknn.VknnError):

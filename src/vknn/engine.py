@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -20,6 +20,7 @@ import numpy as np
 from vknn import forks, gc_pause, interrupts
 from vknn.compile import Target, compile_model
 from vknn.errors import (
+    DeviceError,
     InputError,
     OutOfMemoryError,
     RunCancelledError,
@@ -135,64 +136,47 @@ class Engine:
         finally:
             current.limit = before
         if wanted is None:
-            return self._decoded(results)
+            return self.decoded(results)
         decode = self.model.decode_blob
         blobs = {name: self._converted(name, results.pop(name), decode) for name in wanted[0]}
-        return {**self._decoded(results), **blobs}
+        return {**self.decoded(results), **blobs}
 
-    def stream(
-        self,
-        inputs: Iterable[Mapping[str, Any]],
-        timeout: float | None = None,
-        kept: Collection[str] = (),
-    ) -> Generator[dict[str, Any], None, None]:
-        """Results as of :meth:`run` for each of the inputs, in order.
+    @contextmanager
+    def streaming(self, timeout: float | None, in_flight: int) -> Iterator[StreamedRuns]:
+        """Block of a stream, with the row of its runs, which :meth:`cancel` ends, too.
 
-        The host reads and writes for one run while the device computes another. What goes wrong
-        with some inputs is raised where their results would come, behind those before them.
         ``timeout``: seconds for each result; what the device then still does is not waited for.
         """
-        source, failure = _each(inputs), None
         seconds = self.timeout if timeout is None else checked_seconds(timeout)
-        runs = StreamedRuns(self._streamed, self.lock, self._new_limit(), seconds)
+        runs = StreamedRuns(self._streamed, self.lock, self._new_limit(), seconds, in_flight)
         self._stream_limits.append(runs.limit)
         try:
-            while failure is None:
-                try:
-                    feeds = next(source)
-                    with runs.timed(), runs.alone():
-                        feeds = self.model.complete(self._named(feeds))
-                        program, arrays = self._encoded(feeds)
-                        runs.hold(program)
-                except StopIteration:
-                    break
-                except Exception as error:
-                    failure = error
-                    break
-                if program is not runs.program:
-                    yield from map(self._decoded, runs.drain())
-                    with runs.timed():
-                        runs.change(program, overlap=not self._state and not kept)
-                if not runs.overlap or any(isinstance(a, DeviceArray) for a in arrays.values()):
-                    yield from map(self._decoded, runs.drain())
-                    with runs.timed(), runs.alone():
-                        results = self._run(feeds, runs.limit, None, kept)
-                    yield results
-                    continue
-                with runs.timed():
-                    failure = runs.push(arrays)
-                    taken = runs.pop() if runs.full else None
-                if taken is not None:
-                    yield self._decoded(taken)
-            yield from map(self._decoded, runs.drain())
-            if failure is not None:
-                raise failure
+            yield runs
         except (RunTimeoutError, RunCancelledError):
             runs.give_up()
             raise
         finally:
             self._stream_limits.remove(runs.limit)
             runs.close()
+
+    def prepared(self, feeds: Any) -> tuple[Mapping[str, Any], Program, dict[str, Any]]:
+        """Inputs as the model knows them, their program, and the arrays for its graph.
+
+        The caller has the lock.
+        """
+        feeds = self.model.complete(self._named(feeds))
+        return (feeds, *self._encoded(feeds))
+
+    def run_within(
+        self, feeds: Mapping[str, Any], limit: RunLimit, kept: Collection[str]
+    ) -> dict[str, Any]:
+        """A run of :meth:`prepared` inputs with a stream's limit; the caller has the lock."""
+        return self._run(feeds, limit, None, kept)
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether each run depends on the one before it."""
+        return bool(self._state)
 
     def program(self, feeds: Mapping[str, Any]) -> Program:
         """The compiled program for inputs of these shapes (compiling it where needed)."""
@@ -232,6 +216,15 @@ class Engine:
     def closed(self) -> bool:
         """Whether :meth:`close` was called."""
         return self._closed
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can run: neither it nor its device was closed."""
+        try:
+            opened = self.target.device is None or self.target.device.shared is not None
+        except DeviceError:
+            opened = False
+        return opened and not self._closed
 
     def check_open(self) -> None:
         """Check that the engine is open; raises VknnError once it is closed."""
@@ -336,7 +329,8 @@ class Engine:
             return self._compiled(feeds)
         return program, arrays
 
-    def _decoded(self, results: dict[str, Any]) -> dict[str, Any]:
+    def decoded(self, results: dict[str, Any]) -> dict[str, Any]:
+        """Results of a program as the user sees them."""
         for name, array in results.items():
             if isinstance(array, DeviceArray):
                 results[name] = self._converted(name, array, partial(self.model.decode, name))
@@ -362,16 +356,6 @@ class Engine:
         values = {n: np.asarray(on_host(n, feeds[n], reason)) for n in decisive}
         types = {n: TensorType(np.shape(feeds[n]), DType.of(array)) for n, array in arrays.items()}
         return types, values
-
-
-def _each(inputs: Any) -> Iterator[Any]:
-    """The inputs of a stream, one by one; raises InputError for what is one of them, or nothing."""
-    if isinstance(inputs, Iterable) and not isinstance(inputs, Mapping | str | bytes):
-        return iter(inputs)
-    raise InputError(
-        "a stream takes an iterable of inputs, a dict for each run, "
-        f"not a single {type(inputs).__name__}"
-    )
 
 
 def _filled(type_: TensorType, number: float) -> np.ndarray:

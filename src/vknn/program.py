@@ -7,6 +7,7 @@ kept for later runs. A network without such nodes is one segment, one plan, one 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Hashable, Mapping
@@ -130,20 +131,21 @@ class Program:
             if isinstance(outputs[name], np.ndarray):
                 outputs[name] = outputs[name].copy()
 
-    def stream(self) -> ProgramStream | None:
-        """A stream of runs that overlap; None where only one after another will do.
+    def stream(self, in_flight: int) -> ProgramStream | None:
+        """A stream of up to so many runs that overlap; None where only one after another will do.
 
         That is where it is more than one plan on the device, where runs are traced, and where
-        memory is not enough for further inputs and outputs.
+        memory is not enough for further inputs and outputs; fewer overlap where it is enough for
+        these.
         """
         alone = len(self.segments) == 1 and not self._deferred and self.graph.continuation is None
         executable = self.segments[0].executable if alone else None
         if executable is None or self._execute is not Segment.run:
             return None
-        try:
-            return ProgramStream(self.graph, self.segments[0], executable.stream())
-        except OutOfMemoryError:
-            return None
+        for depth in range(in_flight, 1, -1):
+            with contextlib.suppress(OutOfMemoryError):
+                return ProgramStream(self.graph, self.segments[0], executable.stream(depth))
+        return None
 
     def close(self) -> None:
         """Release of the device objects of all segments and subprograms."""
@@ -217,6 +219,11 @@ class ProgramStream:
         """Whether outputs must be taken before the next inputs are given."""
         return self._runs.full
 
+    @property
+    def is_open(self) -> bool:
+        """Whether runs can be pushed and popped still."""
+        return self._runs.is_open
+
     def push(self, feeds: Mapping[str, np.ndarray]) -> None:
         """Start of a run; arrays as of :meth:`Program.run`, which are the caller's afterwards."""
         results = set(self._graph.outputs.values())
@@ -226,8 +233,12 @@ class ProgramStream:
 
     def pop(self) -> Arrays:
         """Outputs of the oldest run, by name; waits for it."""
-        results = self._runs.pop()
-        known = self._passed.popleft()
+        try:
+            results = self._runs.pop()
+        finally:
+            # A run that failed is gone; one that is late is pending still.
+            gone = len(self._passed) > self._runs.pending
+            known = self._passed.popleft() if gone else {}
         for name, v in self._segment.graph.outputs.items():
             known[v] = results[name]
         outputs = {}

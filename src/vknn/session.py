@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +17,7 @@ from vknn.errors import VknnError, name_of, naming
 from vknn.formats import Model, TensorSpec
 from vknn.formats.in_memory import MODEL, Source, WrittenSources, is_in_memory
 from vknn.lowering import LoweringOptions
+from vknn.many_runs import ManyRuns
 from vknn.opening import kernel_choices, load_and_open, new_target
 from vknn.output_names import asked, staying
 from vknn.precision import check_precision, usable_arithmetic, usable_precision
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("vknn")
 
 
-class Session:
+class Session(ManyRuns):
     """A model on a device.
 
     A model with state (recurrent cells, memories) keeps it from run to run until
@@ -197,42 +198,6 @@ class Session:
         there is none. The next run waits for what the device has begun.
         """
         self._engine.cancel()
-
-    def stream(
-        self,
-        inputs: Iterable[Mapping[str, Any]],
-        *,
-        timeout: float | None = None,
-        on_device: bool | Iterable[str] = False,
-    ) -> Generator[dict[str, Any], None, None]:
-        """Outputs of the model for many inputs, in their order, faster than by a run for each.
-
-        While the device computes with some inputs, the host reads the outputs of those before them
-        and writes those behind them: results come one input late. That takes a second set of inputs
-        and outputs in memory. Models with state, and those that run in several parts, run once for
-        each of the inputs, as by :meth:`run`; so do runs from or to device tensors. Other runs of
-        the session may go on beside it.
-
-        Args:
-            inputs: Dicts as for :meth:`run`; arrays may be changed once the next are asked for.
-            timeout: Seconds that each result may take, as of :meth:`run`; the time that ``inputs``
-                takes is not counted.
-            on_device: As for :meth:`run`.
-
-        Returns:
-            A generator of results as of :meth:`run`. What it holds is freed when it is at its end
-            or closed.
-
-        Raises:
-            vknn.VknnError: As :meth:`run`, in the place of the results of the inputs that are at
-                fault; the generator then is at its end. An error of ``inputs`` itself likewise, and
-                RunTimeoutError and RunCancelledError.
-        """
-        with naming(self.model.file):
-            kept = staying(on_device, [spec.name for spec in self.outputs])
-            with contextlib.closing(self._engine.stream(inputs, timeout, kept)) as found:
-                for results in found:
-                    yield as_tensors(self.model.results(results), kept)
 
     @names_its_model
     def update(

@@ -44,6 +44,7 @@ class StreamedRuns:
     """Row of a stream's runs. Programs in use are noted in ``kept``; ``lock`` is that of runs.
 
     ``seconds``: how long each result may take, None: any time. ``limit``: the stream's own.
+    ``in_flight``: how many may be under way at once.
     """
 
     def __init__(
@@ -51,9 +52,11 @@ class StreamedRuns:
         kept: StreamedPrograms,
         lock: threading.RLock,
         limit: RunLimit,
-        seconds: float | None = None,
+        seconds: float | None,
+        in_flight: int,
     ) -> None:
         self._kept, self._lock, self._seconds, self.limit = kept, lock, seconds, limit
+        self.in_flight = in_flight
         self._runs: ProgramStream | None = None
         self._own: list[Program] = []
         #: The program of the runs begun last.
@@ -69,6 +72,16 @@ class StreamedRuns:
         """Whether outputs must be taken before the next inputs are given."""
         return self._runs is not None and self._runs.full
 
+    @property
+    def pending(self) -> int:
+        """Number of runs whose outputs were not taken yet."""
+        return 0 if self._runs is None else self._runs.pending
+
+    @property
+    def usable(self) -> bool:
+        """Whether runs can go on: nobody closed the program in use."""
+        return self._runs is None or self._runs.is_open
+
     def hold(self, program: Program) -> None:
         """Hold of a program until a later one is in use; the caller has the lock."""
         if program not in self._own:
@@ -82,28 +95,17 @@ class StreamedRuns:
             self._runs = None
         self._release([p for p in self._own if p is not program])
         self.program = program
-        self._runs = program.stream() if overlap else None
+        self._runs = program.stream(self.in_flight) if overlap and self.in_flight > 1 else None
 
-    def push(self, arrays: Mapping[str, np.ndarray]) -> Exception | None:
-        """Start of a run, or the error that these inputs gave."""
+    def push(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Start of a run; where it fails, those before it are still good."""
         assert self._runs is not None
-        try:
-            self._runs.push(arrays)
-        except Exception as error:
-            return error
-        return None
+        self._runs.push(arrays)
 
     def pop(self) -> Arrays:
         """Outputs of the oldest run; waits for it."""
         assert self._runs is not None
         return self._runs.pop()
-
-    def drain(self) -> Iterator[Arrays]:
-        """Outputs of all runs that are pending."""
-        while self._runs is not None and self._runs.pending:
-            with self.timed():
-                results = self._runs.pop()
-            yield results
 
     @contextlib.contextmanager
     def timed(self) -> Iterator[None]:

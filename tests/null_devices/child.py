@@ -90,7 +90,7 @@ def run_model(job: dict[str, Any], folder: Path) -> dict[str, Any]:
         feeds = complete_feeds(session, stored_feeds(job), shapes)
         for _ in range(2):
             session.run(feeds)
-        for _ in session.stream([feeds] * 3):
+        for _ in session.stream([feeds] * 3, errors="raise"):
             pass
         program = session._engine.program(feeds)
         host = sorted({n.op.type_name for n, place in program.placement.items() if place == "host"})

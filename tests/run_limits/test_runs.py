@@ -209,7 +209,7 @@ with vknn.Session(path, device=device) as session:
             for number in range(1000):
                 size = 8 + number % 3  # new shapes: plans are made, programs closed
                 session.run({"data": np.resize(x, (3, size, size))})
-            for _ in session.stream({"data": x} for _ in range(50)):
+            for _ in session.stream(({"data": x} for _ in range(50)), errors="raise"):
                 pass
         except KeyboardInterrupt:
             interrupts += 1

@@ -52,7 +52,7 @@ def session(folder: Path, opened: Opener) -> list[np.ndarray]:
     """A run, a stream, a profile, and reads of buffers and of the guards between them."""
     with opened(folder / "small.param") as small:
         results = [small.run(FEEDS)["out"]]
-        results += [found["out"] for found in small.stream([FEEDS] * 3)]
+        results += [found["out"] for found in small.stream([FEEDS] * 3, errors="raise")]
         [executable] = small._engine.program(FEEDS).executables
         profile = executable.profile(small._engine.encode(FEEDS))
         executable.check_guards()
@@ -66,7 +66,8 @@ def tensors(folder: Path, opened: Opener) -> list[np.ndarray]:
     """Device tensors from one session to another and through DLPack; one outlives both."""
     with opened(folder / "small.param") as small, opened(folder / "behind.param") as behind:
         kept = small.run(FEEDS, ["sum"], on_device=True)["sum"]
-        results = [found["prob"] for found in behind.stream([{"data": kept}] * 2)]
+        given = [{"data": kept}] * 2
+        results = [found["prob"] for found in behind.stream(given, errors="raise")]
         last = behind.run({"data": kept}, on_device=True)["prob"]
         results += [kept.numpy(), np.from_dlpack(kept)]
         kept.close()

@@ -21,7 +21,7 @@ from vknn.runtime.device_run import DeviceRun
 from vknn.runtime.pipeline_statistics import CompiledPipeline, compiled
 from vknn.runtime.pipelines import Shaders, pipeline_keys
 from vknn.runtime.plan_memory import PlanMemory
-from vknn.runtime.plan_stream import PlanStream
+from vknn.runtime.plan_stream import DEPTH, PlanStream, set_bytes
 from vknn.runtime.recorded_run import RecordedRun
 from vknn.runtime.tensor_pool import TensorAccount
 from vknn.runtime.timing import PlanProfile, Timer
@@ -119,19 +119,30 @@ class Executable(Closing):
         return outputs
 
     @interrupts.uninterrupted
-    def stream(self) -> PlanStream:
-        """A stream of runs, the host's copies of one beside the device's work on another.
+    def stream(self, depth: int = DEPTH) -> PlanStream:
+        """A stream of up to ``depth`` runs at once, the host's copies of one beside the device's
+        work on another.
 
         Other runs and streams of this executable may go on beside it. Close it; it is closed with
-        the executable at the latest.
+        the executable at the latest. Raises OutOfMemoryError where its sets of inputs and outputs
+        are more than the account of tensors allows, or the device has.
         """
         sweep()
         close_all([stream for stream in self._streams if stream.given_up])
         with held(self._lock):
             self._ready()
             self._streams = [s for s in self._streams if s.is_open]
+            more = depth * set_bytes(self._core, self.plan)
+            beside = sum(self.plan.arenas.values()) + self._tensors.nbytes
+            self._tensors.allow(beside + more, more)
             stream = PlanStream(
-                self._core, self.plan, self._memory, self._pipelines, self._submitting, self.timeout
+                self._core,
+                self.plan,
+                self._memory,
+                self._pipelines,
+                self._submitting,
+                self.timeout,
+                depth,
             )
             self._streams.append(stream)
         return stream

@@ -11,7 +11,7 @@ import numpy as np
 
 from vknn import forks, interrupts
 from vknn.errors import DeviceError
-from vknn.plan import Plan
+from vknn.plan import Plan, Role
 from vknn.runtime.pipelines import Pipeline
 from vknn.runtime.plan_memory import PlanMemory
 from vknn.runtime.recorded_run import RecordedRun
@@ -19,12 +19,12 @@ from vknn.runtime.vulkan import messages
 from vknn.runtime.vulkan.core import Core
 from vknn.runtime.vulkan.lifetime import Closing
 
-#: Sets of inputs and outputs: while the device computes on one the host empties and fills another.
+#: Runs under way at once: while the device computes one the host empties and fills another's sets.
 DEPTH = 2
 
 
 class PlanStream(Closing):
-    """Row of runs of a plan, up to ``DEPTH`` at once; made by ``Executable.stream``.
+    """Row of runs of a plan, up to ``depth`` at once; made by ``Executable.stream``.
 
     Each has inputs, outputs and staging memory of its own; they share the activations, and the
     barrier that each begins with keeps them apart. ``ready`` is entered while work is submitted:
@@ -41,6 +41,7 @@ class PlanStream(Closing):
         pipelines: Sequence[Pipeline],
         ready: Callable[[], AbstractContextManager[None]],
         timeout: float,
+        depth: int = DEPTH,
     ) -> None:
         self._core, self._plan, self._ready, self._timeout = core, plan, ready, timeout
         self._lock = threading.RLock()  # taken before that of ``ready``, never within it
@@ -48,7 +49,7 @@ class PlanStream(Closing):
         self._pending: deque[RecordedRun] = deque()
         self._undo = ExitStack()
         with ExitStack() as undo:
-            self._runs = [_one_run(undo, core, plan, memory, pipelines) for _ in range(DEPTH)]
+            self._runs = [_one_run(undo, core, plan, memory, pipelines) for _ in range(depth)]
             self._free = deque(self._runs)
             messages.raise_pending()
             self._undo = undo.pop_all()
@@ -125,6 +126,12 @@ class PlanStream(Closing):
         if self._closed or self.given_up:
             raise DeviceError(f"the stream of {self._plan.name!r} was closed")
         self._core.ensure_alive()
+
+
+def set_bytes(core: Core, plan: Plan) -> int:
+    """Bytes of the inputs, outputs and staging memory of one run that is under way."""
+    ports = sum(plan.arenas.get(role, 0) for role in (Role.INPUT, Role.OUTPUT))
+    return ports if core.limits.unified_memory else 2 * ports
 
 
 def _one_run(

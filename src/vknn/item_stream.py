@@ -1,0 +1,216 @@
+"""Item stream: a model's answers to many inputs in their order, errors in the places of theirs."""
+
+from __future__ import annotations
+
+import operator
+from collections import deque
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from typing import Any
+
+from vknn.engine import Engine
+from vknn.errors import (
+    DeviceLostError,
+    InputError,
+    OutOfMemoryError,
+    RunCancelledError,
+    RunTimeoutError,
+    ValidationError,
+    VknnError,
+    name_of,
+)
+from vknn.program import Program
+from vknn.runtime import DeviceArray, as_tensors
+from vknn.streamed_runs import StreamedRuns
+
+#: Results of an item, or the error in its place.
+Answer = dict[str, Any] | VknnError
+#: The most runs under way at once; a device that is busy gains nothing from further ones.
+MOST_IN_FLIGHT = 8
+#: Errors that are never those of one item: what comes behind it would fare no better.
+_OF_THE_STREAM = (RunTimeoutError, RunCancelledError, DeviceLostError, ValidationError)
+
+
+def checked_in_flight(given: Any) -> int:
+    """A number of runs that a user gave; raises VknnError for one that is none."""
+    try:
+        number = 0 if isinstance(given, bool) else operator.index(given)
+    except TypeError:
+        number = 0
+    if 1 <= number <= MOST_IN_FLIGHT:
+        return number
+    # Python refuses to write integers of thousands of digits.
+    shown = repr(given) if abs(number) < 10**9 else "(a number of many digits)"
+    raise VknnError(
+        f"in_flight={shown}: expected a number of runs from 1 to {MOST_IN_FLIGHT}; each that is "
+        "under way takes memory for its inputs and outputs"
+    )
+
+
+def checked_errors(given: Any) -> bool:
+    """Whether errors of items are returned, not raised; raises VknnError for another word."""
+    if not isinstance(given, str) or given not in ("return", "raise"):
+        raise VknnError(f"errors={given!r}: expected 'return' or 'raise'")
+    return given == "return"
+
+
+def checked_items(inputs: Any, method: str) -> Iterable[Any]:
+    """The inputs of many runs; raises InputError for what is one of them, or nothing."""
+    if isinstance(inputs, Iterable) and not isinstance(inputs, Mapping | str | bytes):
+        return inputs
+    raise InputError(
+        f"{method} takes an iterable of inputs, a dict for each run, "
+        f"not a single {type(inputs).__name__}"
+    )
+
+
+def streamed(
+    engine: Engine,
+    items: Iterable[Any],
+    timeout: float | None,
+    kept: Collection[str],
+    in_flight: int,
+    errors: str,
+) -> Generator[Answer, None, None]:
+    """Answers to all items; what it holds is freed at its end.
+
+    ``timeout``: seconds for each. ``kept``: names of outputs that stay on the device.
+    """
+    number, returns = checked_in_flight(in_flight), checked_errors(errors)
+    with engine.streaming(timeout, number) as runs:
+        yield from _ItemStream(engine, runs, kept, returns).answers(items)
+
+
+class _ItemStream:
+    """Row of items: the host works for one while the device computes others.
+
+    ``returns``: whether an item's error is its answer, and the stream goes on. All else is raised
+    behind the answers to the items before, and ends it.
+    """
+
+    def __init__(
+        self, engine: Engine, runs: StreamedRuns, kept: Collection[str], returns: bool
+    ) -> None:
+        self._engine, self._runs, self._kept, self._returns = engine, runs, kept, returns
+        #: Answers of the items that were begun; None: the run is under way.
+        self._row: deque[Answer | None] = deque()
+        #: The error with which the stream ends.
+        self._failure: Exception | None = None
+
+    def answers(self, items: Iterable[Any]) -> Iterator[Answer]:
+        """Answers to all items."""
+        source = iter(items)
+        while self._failure is None:
+            try:
+                item = next(source)
+            except StopIteration:
+                break
+            except Exception as error:
+                self._failure = error
+                break
+            yield from self._begun(item)
+        yield from self._rest()
+        if self._failure is not None:
+            raise self._failure
+
+    def _begun(self, item: Any) -> Iterator[Answer]:
+        """Start of an item's run; gives the answers that are there, or have to make room."""
+        runs, prepared = self._runs, self._prepared(item)
+        if prepared is not None:
+            feeds, program, arrays = prepared
+            if program is not runs.program:
+                yield from self._rest()
+                self._change(program)
+            alone = not runs.overlap or any(isinstance(a, DeviceArray) for a in arrays.values())
+            if alone:
+                yield from self._rest()
+            self._start(feeds, arrays, alone)
+        row = self._row
+        while row and (row[0] is not None or runs.full or len(row) >= runs.in_flight):
+            yield self._oldest()
+
+    def _rest(self) -> Iterator[Answer]:
+        """Answers to all items that were begun."""
+        while self._row:
+            yield self._oldest()
+
+    def _prepared(self, item: Any) -> tuple[Mapping[str, Any], Program, dict[str, Any]] | None:
+        """An item's inputs, their program and its arrays; None where it has an error, noted."""
+        try:
+            with self._runs.timed(), self._runs.alone():
+                prepared = self._engine.prepared(item)
+                self._runs.hold(prepared[1])
+                return prepared
+        except Exception as error:
+            self._note(error)
+            return None
+
+    def _change(self, program: Program) -> None:
+        """Change to another program; no run is under way."""
+        with self._runs.timed():
+            overlap = not self._engine.keeps_state and not self._kept
+            self._runs.change(program, overlap)
+
+    def _start(self, feeds: Mapping[str, Any], arrays: dict[str, Any], alone: bool) -> None:
+        """Start of a run beside others, or one by itself to its end."""
+        try:
+            if alone:
+                with self._runs.timed(), self._runs.alone():
+                    results = self._engine.run_within(feeds, self._runs.limit, self._kept)
+                self._row.append(self._seen(results))
+            else:
+                with self._runs.timed():
+                    self._runs.push(arrays)
+                self._row.append(None)
+        except Exception as error:
+            self._note(error)
+
+    def _oldest(self) -> Answer:
+        """The first answer of the row; waits for its run."""
+        answer, runs = self._row.popleft(), self._runs
+        if answer is not None:
+            return answer
+        pending = runs.pending
+        try:
+            with runs.timed():
+                results = runs.pop()
+            return self._seen(self._engine.decoded(results))
+        except Exception as error:
+            # Of the stream is what leaves the run where it is: it is late, or somebody closed it.
+            if runs.pending == pending or not self._is_answer(error):
+                raise
+            return returned(error, self._engine.model.file)
+
+    def _seen(self, results: dict[str, Any]) -> dict[str, Any]:
+        """Decoded results as the user sees them."""
+        return as_tensors(self._engine.model.results(results), self._kept)
+
+    def _note(self, error: Exception) -> None:
+        """Note of an error in the row, or as the one with which the stream ends."""
+        if self._is_answer(error):
+            self._row.append(returned(error, self._engine.model.file))
+        else:
+            self._failure = error
+
+    def _is_answer(self, error: Exception) -> bool:
+        """Whether an error is one item's, and is to be returned."""
+        one = isinstance(error, VknnError | MemoryError) and not isinstance(error, _OF_THE_STREAM)
+        return one and self._returns and self._engine.usable and self._runs.usable
+
+
+def returned(error: Exception, file: str | None) -> VknnError:
+    """An item's error as its answer: it names the model's file.
+
+    Tracebacks are left out, whose frames would keep the item's arrays for as long as the error.
+    """
+    try:
+        name_of(error, file)
+    except OutOfMemoryError as made:  # of a MemoryError
+        error = made
+    assert isinstance(error, VknnError)
+    behind: list[BaseException | None] = [error]
+    while behind:
+        one = behind.pop()
+        if one is not None:
+            one.__traceback__ = None
+            behind += [one.__cause__, None if one.__context__ is one.__cause__ else one.__context__]
+    return error
