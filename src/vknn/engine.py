@@ -159,19 +159,13 @@ class Engine:
             self._stream_limits.remove(runs.limit)
             runs.close()
 
-    def prepared(self, feeds: Any) -> tuple[Mapping[str, Any], Program, dict[str, Any]]:
-        """Inputs as the model knows them, their program, and the arrays for its graph.
+    def prepared(self, feeds: Any) -> tuple[Program, dict[str, Any]]:
+        """The program for these inputs, and the arrays for its graph; the caller has the lock."""
+        return self._encoded(self.model.complete(self._named(feeds)))
 
-        The caller has the lock.
-        """
-        feeds = self.model.complete(self._named(feeds))
-        return (feeds, *self._encoded(feeds))
-
-    def run_within(
-        self, feeds: Mapping[str, Any], limit: RunLimit, kept: Collection[str]
-    ) -> dict[str, Any]:
-        """A run of :meth:`prepared` inputs with a stream's limit; the caller has the lock."""
-        return self._run(feeds, limit, None, kept)
+    def run_within(self, feeds: Any, limit: RunLimit, kept: Collection[str]) -> dict[str, Any]:
+        """A run with a stream's limit; the caller has the lock."""
+        return self._run(self.model.complete(self._named(feeds)), limit, None, kept)
 
     @property
     def keeps_state(self) -> bool:

@@ -91,6 +91,8 @@ class _ItemStream:
         self, engine: Engine, runs: StreamedRuns, kept: Collection[str], returns: bool
     ) -> None:
         self._engine, self._runs, self._kept, self._returns = engine, runs, kept, returns
+        #: Whether no run may begin before the one before it is at its end.
+        self._single = runs.in_flight == 1 or engine.keeps_state or bool(kept)
         #: Answers of the items that were begun; None: the run is under way.
         self._row: deque[Answer | None] = deque()
         #: The error with which the stream ends.
@@ -114,17 +116,18 @@ class _ItemStream:
 
     def _begun(self, item: Any) -> Iterator[Answer]:
         """Start of an item's run; gives the answers that are there, or have to make room."""
-        runs, prepared = self._runs, self._prepared(item)
-        if prepared is not None:
-            feeds, program, arrays = prepared
+        runs, row = self._runs, self._row
+        if self._single:
+            self._start(item, None)
+        elif (prepared := self._prepared(item)) is not None:
+            program, arrays = prepared
             if program is not runs.program:
                 yield from self._rest()
                 self._change(program)
-            alone = not runs.overlap or any(isinstance(a, DeviceArray) for a in arrays.values())
-            if alone:
+            beside = runs.overlap and not any(isinstance(a, DeviceArray) for a in arrays.values())
+            if not beside:
                 yield from self._rest()
-            self._start(feeds, arrays, alone)
-        row = self._row
+            self._start(item, arrays if beside else None)
         while row and (row[0] is not None or runs.full or len(row) >= runs.in_flight):
             yield self._oldest()
 
@@ -133,12 +136,12 @@ class _ItemStream:
         while self._row:
             yield self._oldest()
 
-    def _prepared(self, item: Any) -> tuple[Mapping[str, Any], Program, dict[str, Any]] | None:
-        """An item's inputs, their program and its arrays; None where it has an error, noted."""
+    def _prepared(self, item: Any) -> tuple[Program, dict[str, Any]] | None:
+        """An item's program and arrays for it; None where it has an error, noted."""
         try:
             with self._runs.timed(), self._runs.alone():
                 prepared = self._engine.prepared(item)
-                self._runs.hold(prepared[1])
+                self._runs.hold(prepared[0])
                 return prepared
         except Exception as error:
             self._note(error)
@@ -147,15 +150,14 @@ class _ItemStream:
     def _change(self, program: Program) -> None:
         """Change to another program; no run is under way."""
         with self._runs.timed():
-            overlap = not self._engine.keeps_state and not self._kept
-            self._runs.change(program, overlap)
+            self._runs.change(program)
 
-    def _start(self, feeds: Mapping[str, Any], arrays: dict[str, Any], alone: bool) -> None:
-        """Start of a run beside others, or one by itself to its end."""
+    def _start(self, item: Any, arrays: dict[str, Any] | None) -> None:
+        """Start of a run beside others; without arrays one by itself, to its end."""
         try:
-            if alone:
+            if arrays is None:
                 with self._runs.timed(), self._runs.alone():
-                    results = self._engine.run_within(feeds, self._runs.limit, self._kept)
+                    results = self._engine.run_within(item, self._runs.limit, self._kept)
                 self._row.append(self._seen(results))
             else:
                 with self._runs.timed():

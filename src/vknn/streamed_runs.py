@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from vknn import forks
 from vknn.graph import Arrays
 from vknn.program import Program, ProgramStream
-from vknn.run_limits import RunLimit, held, within
+from vknn.run_limits import RunLimit, current, held
 
 
 class StreamedPrograms:
@@ -40,6 +40,35 @@ class StreamedPrograms:
             return program in self._programs
 
 
+class Timed:
+    """Block of a stream's work on one result, which may take so many seconds, within ``limit``.
+
+    One object for all, one at a time: a stream has three of them for each result, and small
+    networks take less than a generator's blocks would. Who ends the stream calls :meth:`undo`, for
+    an interrupt in between leaves the thread's limit behind.
+    """
+
+    __slots__ = ("_before", "_limit", "_seconds")
+
+    def __init__(self, limit: RunLimit, seconds: float | None) -> None:
+        self._limit, self._seconds = limit, seconds
+        self._before: RunLimit | None = None
+
+    def __enter__(self) -> None:
+        if self._seconds is not None:
+            self._limit.start(self._seconds)
+        self._limit.check()
+        self._before, current.limit = current.limit, self._limit
+
+    def __exit__(self, *_: object) -> None:
+        current.limit = self._before
+
+    def undo(self) -> None:
+        """Removal of the limit, where the thread has it still."""
+        if current.limit is self._limit:
+            current.limit = self._before
+
+
 class StreamedRuns:
     """Row of a stream's runs. Programs in use are noted in ``kept``; ``lock`` is that of runs.
 
@@ -55,8 +84,8 @@ class StreamedRuns:
         seconds: float | None,
         in_flight: int,
     ) -> None:
-        self._kept, self._lock, self._seconds, self.limit = kept, lock, seconds, limit
-        self.in_flight = in_flight
+        self._kept, self._lock, self.limit, self.in_flight = kept, lock, limit, in_flight
+        self._timed = Timed(limit, seconds)
         self._runs: ProgramStream | None = None
         self._own: list[Program] = []
         #: The program of the runs begun last.
@@ -88,14 +117,14 @@ class StreamedRuns:
             self._kept.add(program)
             self._own.append(program)
 
-    def change(self, program: Program, overlap: bool) -> None:
-        """Change to another program; no run is pending. ``overlap``: whether runs may."""
+    def change(self, program: Program) -> None:
+        """Change to another program; no run is pending."""
         if self._runs is not None:
             self._runs.close()
             self._runs = None
         self._release([p for p in self._own if p is not program])
         self.program = program
-        self._runs = program.stream(self.in_flight) if overlap and self.in_flight > 1 else None
+        self._runs = program.stream(self.in_flight)
 
     def push(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Start of a run; where it fails, those before it are still good."""
@@ -107,19 +136,13 @@ class StreamedRuns:
         assert self._runs is not None
         return self._runs.pop()
 
-    @contextlib.contextmanager
-    def timed(self) -> Iterator[None]:
+    def timed(self) -> Timed:
         """Block whose time is that of one result."""
-        if self._seconds is not None:
-            self.limit.start(self._seconds)
-        with within(self.limit):
-            yield
+        return self._timed
 
-    @contextlib.contextmanager
-    def alone(self) -> Iterator[None]:
+    def alone(self) -> contextlib.AbstractContextManager[None]:
         """Block with the lock of the session's runs."""
-        with held(self._lock):
-            yield
+        return held(self._lock)
 
     def give_up(self) -> None:
         """End without a wait: who makes the program's next stream, or closes it, waits instead."""
@@ -129,6 +152,7 @@ class StreamedRuns:
 
     def close(self) -> None:
         """Release of everything, after work that is still going on."""
+        self._timed.undo()
         try:
             if self._runs is not None:
                 self._runs.close()

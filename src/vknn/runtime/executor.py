@@ -222,10 +222,17 @@ class Executable(Closing):
 
     @contextlib.contextmanager
     def _submitting(self) -> Iterator[None]:
-        """The lock, while a stream submits: submits of a plan must not mix with another run's."""
-        with held(self._lock):
+        """The lock, while a stream submits: submits of a plan must not mix with another run's.
+
+        Within an uninterrupted block.
+        """
+        if not self._lock.acquire(blocking=False):  # few calls where nobody else has it
+            acquire(self._lock)
+        try:
             self._ready()
             yield
+        finally:
+            self._lock.release()
 
     def _ready(self) -> None:
         if self._closed:
