@@ -22,7 +22,7 @@ from vknn.scale.optional import arrow, has_ray
 from vknn.scale.options import DEVICE, ERROR, Predictor, predictor_of
 from vknn.scale.outcome import JobError, Outcome
 from vknn.scale.plan import JobPlan, plan_of
-from vknn.scale.reading import counted, schema_of
+from vknn.scale.reading import counted, read, schema_of
 from vknn.scale.report import Report
 from vknn.scale.shares import ErrorBound
 from vknn.scale.sources import PARQUET, RecordSource, find_source
@@ -172,6 +172,8 @@ class _Job:
         try:
             if redo_suspect:
                 self._redo(done, before)
+            elif done and not self._is_left(done):
+                self.outcome.notes.append("every record has a row: nothing was left to do")
             elif self.engine == "ray":
                 RayRun(
                     self.predictor, self.source, self.folder, self.schema, done, self.bound,
@@ -275,6 +277,12 @@ class _Job:
             return "ray"
         large = self.outcome.total is None or self.outcome.total > LOCAL_ROWS
         return "ray" if large and has_ray() else "local"
+
+    def _is_left(self, done: set[Any]) -> bool:
+        """Whether a record of the source has no row yet."""
+        assert self.predictor.id is not None
+        left = read(self.source, [self.predictor.id], 1024, lambda name: name not in done)
+        return next(left, None) is not None
 
     def _remember(self, layout: JobLayout) -> None:
         """Note of the columns of answers, so that later runs write the same."""
