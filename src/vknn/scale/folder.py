@@ -54,11 +54,13 @@ class Folder:
 
         Raises VknnError where one does.
         """
-        if not self.is_local:
+        try:
+            import fcntl
+        except ImportError:  # not on this system
+            fcntl = None  # type: ignore[assignment]
+        if not self.is_local or fcntl is None:
             yield
             return
-        import fcntl
-
         with self._told("cannot be written"), open(self._own(LOCK), "w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

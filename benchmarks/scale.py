@@ -1,0 +1,287 @@
+"""Batch jobs beside bare loops: rows a second, first answers, scheduling, memory.
+
+    python benchmarks/scale.py                       # all but memory; some minutes
+    python benchmarks/scale.py --only local ray
+    python benchmarks/scale.py --only memory --rows 20000
+    python benchmarks/scale.py --save
+
+A rate is that of rows after the start: two jobs of different sizes, the difference of rows by that
+of times, with a bare loop over ``Session.run`` between them. Run it on a machine that does nothing
+else; docs/scale.md says what is promised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(1, str(ROOT / "src"))
+
+import numpy as np  # noqa: E402
+
+import vknn  # noqa: E402
+from vknn import scale  # noqa: E402
+
+MODELS = ROOT.parent / "shared" / "models"
+RESULTS = ROOT / "benchmarks" / "results"
+#: Name -> model, shape of a row, rows of the small and the large job, rows of a batch.
+NETWORKS = {
+    "squeezenet": (MODELS / "ncnn" / "squeezenet_v1.1.param", (3, 227, 227), 64, 320, 32),
+    "digits": (MODELS / "onnx" / "mnist_cntk.onnx", (1, 28, 28), 2000, 12000, 1000),
+}
+#: Share of a bare loop's rows a second that jobs are to reach.
+GOALS = {"squeezenet": 0.9, "digits": 0.6}
+_SLEEP, _BATCHES = 0.05, 40
+
+
+def main() -> int:
+    args = _arguments()
+    parts: dict[str, Callable[[argparse.Namespace], Any]] = {
+        "local": lambda a: _rates("local", a), "ray": lambda a: _rates("ray", a),
+        "stream": _streams, "first": _first_answers, "scheduling": _scheduling, "memory": _memory,
+    }  # fmt: skip
+    found: dict[str, Any] = {}
+    for name in args.only:
+        print(f"{name}:", flush=True)
+        found[name] = parts[name](args)
+        print(json.dumps(found[name], indent=2), flush=True)
+    if args.save:
+        path = _kept()
+        kept = json.loads(path.read_text()) if path.exists() else {}
+        today = datetime.date.today().isoformat()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        kept |= {name: {"date": today, "result": result} for name, result in found.items()}
+        path.write_text(json.dumps(kept, indent=2) + "\n")
+        print(f"written: {path}")
+    return 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    names = ["local", "ray", "stream", "first", "scheduling", "memory"]
+    add = parser.add_argument
+    add("--only", nargs="+", choices=names, default=names[:-1], metavar="PART")
+    add("--rounds", type=int, default=3, help="rounds of each pair of jobs (3)")
+    add("--rows", type=int, default=20_000, help="rows of the memory part (20000)")
+    add("--save", action="store_true", help="keep it under benchmarks/results/<device>/")
+    return parser.parse_args()
+
+
+def _kept() -> Path:
+    with vknn.open_device() as device:
+        name = device.name
+    return RESULTS / re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") / "scale.json"
+
+
+def _rates(engine: str, args: argparse.Namespace) -> dict[str, Any]:
+    """Rows a second of jobs and of bare loops, by turns."""
+    found = {}
+    for name, (model, shape, small, large, batch) in NETWORKS.items():
+        with tempfile.TemporaryDirectory() as folder, vknn.Session(model) as session:
+            rows = np.random.default_rng(0).random((large, *shape), np.float32)
+            for count in (small, large):
+                np.save(Path(folder) / f"{count}.npy", rows[:count])
+            rates: dict[str, list[float]] = {"job": [], "bare": []}
+            _loop(session, rows[:8])
+            for number in range(args.rounds):
+                times = [
+                    _job(Path(folder), model, count, batch, engine, number)
+                    for count in (small, large)
+                ]
+                rates["job"].append((large - small) / (times[1] - times[0]))
+                begin = time.perf_counter()
+                _loop(session, rows[: large - small])
+                rates["bare"].append((large - small) / (time.perf_counter() - begin))
+        best, median = max(rates["job"]), statistics.median(rates["job"])
+        bare, middle = max(rates["bare"]), statistics.median(rates["bare"])
+        found[name] = {
+            "rows_per_second": best, "median": median, "bare": bare, "bare_median": middle,
+            "share": best / bare, "median_share": median / middle, "goal": GOALS[name],
+        }  # fmt: skip
+    return found
+
+
+def _loop(session: vknn.Session, rows: np.ndarray) -> None:
+    (spec,) = session.inputs
+    batched = spec.sizes is not None and len(spec.sizes) == rows.ndim
+    for row in rows:
+        session.run({spec.name: row[None] if batched else row})
+
+
+def _job(folder: Path, model: Path, count: int, batch: int, engine: str, number: int) -> float:
+    begin = time.perf_counter()
+    output = folder / f"{engine}-{count}-{number}"
+    scale.run(folder / f"{count}.npy", model, output, engine=engine, batch_size=batch, workers=1)
+    return time.perf_counter() - begin
+
+
+def _streams(args: argparse.Namespace) -> dict[str, Any]:
+    """Times of ``Session.stream`` by those of ``Session.run`` in a loop."""
+    found = {}
+    for name, (model, shape, small, _, _) in NETWORKS.items():
+        rows = np.random.default_rng(0).random((small, *shape), np.float32)
+        with vknn.Session(model) as session:
+            _loop(session, rows[:8])
+            (spec,) = session.inputs
+            batched = spec.sizes is not None and len(spec.sizes) == rows.ndim
+            feeds = [{spec.name: row[None] if batched else row} for row in rows]
+            times: dict[str, list[float]] = {"run": [], "stream": []}
+            for _ in range(2 * args.rounds):
+                begin = time.perf_counter()
+                _loop(session, rows)
+                middle = time.perf_counter()
+                for _ in session.stream(feeds):
+                    pass
+                times["run"].append(middle - begin)
+                times["stream"].append(time.perf_counter() - middle)
+        found[name] = {
+            "min": min(times["stream"]) / min(times["run"]),
+            "median": statistics.median(times["stream"]) / statistics.median(times["run"]),
+        }
+    return found
+
+
+def _first_answers(args: argparse.Namespace) -> dict[str, Any]:
+    """Seconds from the command to its end, for one picture, and where they go."""
+    from PIL import Image
+
+    found: dict[str, Any] = {}
+    for engine, goal in (("local", 2.0), ("ray", 20.0)):
+        times = []
+        for _ in range(args.rounds):
+            with tempfile.TemporaryDirectory() as folder:
+                Image.new("RGB", (300, 200), "teal").save(Path(folder) / "one.png")
+                command = [
+                    sys.executable, "-m", "vknn", "batch", str(NETWORKS["squeezenet"][0]),
+                    str(Path(folder) / "one.png"), "--output", str(Path(folder) / "answers"),
+                    "--engine", engine, "--json",
+                ]  # fmt: skip
+                begin = time.perf_counter()
+                done = subprocess.run(command, capture_output=True, text=True, check=True)
+                times.append(time.perf_counter() - begin)
+                report = json.loads(done.stdout.splitlines()[-1])
+        (device,) = report["devices"].values()
+        found[engine] = {
+            "seconds": min(times), "median": statistics.median(times), "goal": goal,
+            "of these in the job": report["seconds"], "to its first answer": device["cold_seconds"],
+        }  # fmt: skip
+    return found
+
+
+class Sleeper:
+    """Predictor that sleeps in place of computing."""
+
+    def __call__(self, table: Any) -> Any:
+        time.sleep(_SLEEP)
+        return table
+
+
+def _scheduling(args: argparse.Namespace) -> dict[str, Any]:
+    """Batches a second of 1 to 16 sleeping actors, as a share of what as many would reach."""
+    import ray
+
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray.init(num_cpus=20, include_dashboard=False, logging_level="error", log_to_driver=False)
+    found = {}
+    try:
+        for actors in (1, 2, 4, 8, 16):
+            times = []
+            for batches in (_BATCHES, 5 * _BATCHES):
+                count = batches * actors
+                dataset = ray.data.range(count * 4, override_num_blocks=count)
+                stage = dataset.map_batches(
+                    Sleeper, batch_size=4, batch_format="pyarrow", num_cpus=0.1,
+                    compute=ray.data.ActorPoolStrategy(size=actors),
+                )  # fmt: skip
+                begin = time.perf_counter()
+                for _ in stage.iter_internal_ref_bundles():
+                    pass
+                times.append(time.perf_counter() - begin)
+            each = (times[1] - times[0]) / (4 * _BATCHES)
+            found[str(actors)] = {"share": _SLEEP / each, "goal": 0.9}
+    finally:
+        ray.shutdown()
+    return found
+
+
+def _memory(args: argparse.Namespace) -> dict[str, Any]:
+    """Peak memory of all processes, minute by minute, of a job over rows made on the fly."""
+    import ray
+
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    ray.init(
+        num_cpus=4, include_dashboard=False, logging_level="error", log_to_driver=False,
+        object_store_memory=400 << 20, resources={"vulkan": 1.0},
+    )  # fmt: skip
+    model, shape, *_ = NETWORKS["squeezenet"]
+    samples: list[tuple[float, int]] = []
+    stop = threading.Event()
+    begin = time.monotonic()
+
+    def watch() -> None:
+        while not stop.wait(1.0):
+            samples.append((time.monotonic() - begin, _tree_memory(os.getpid())))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            dataset = ray.data.range(args.rows, override_num_blocks=max(1, args.rows // 32))
+            dataset = dataset.map_batches(_made, batch_size=32, fn_kwargs={"shape": shape})
+            dataset = scale.predict(dataset, model, columns={"data": "image"}, id="id")
+            dataset.write_parquet(str(Path(folder) / "answers"))
+    finally:
+        stop.set()
+        thread.join()
+        ray.shutdown()
+    minutes = [
+        max((used for at, used in samples if 60 * m <= at < 60 * (m + 1)), default=0)
+        for m in range(int(samples[-1][0] // 60) + 1)
+    ]
+    return {"rows": args.rows, "seconds": samples[-1][0], "peak_by_minute": minutes}
+
+
+def _made(batch: dict[str, np.ndarray], shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """Rows of 600 KB."""
+    rows = [np.random.default_rng(int(i)).random(shape, np.float32) for i in batch["id"]]
+    return {"id": batch["id"], "image": np.stack(rows)}
+
+
+def _tree_memory(root: int) -> int:
+    """Bytes that a process and all below it hold for themselves."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            except (OSError, IndexError):
+                continue
+            children.setdefault(parent, []).append(int(entry.name))
+    total, waiting = 0, [root]
+    while waiting:
+        process = waiting.pop()
+        waiting += children.get(process, [])
+        try:
+            text = Path(f"/proc/{process}/smaps_rollup").read_text()
+        except OSError:
+            continue
+        held = re.findall(r"^(?:Private_Clean|Private_Dirty):\s+(\d+)", text, re.MULTILINE)
+        total += 1024 * sum(map(int, held))
+    return total
+
+
+if __name__ == "__main__":
+    sys.exit(main())
