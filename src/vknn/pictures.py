@@ -131,6 +131,8 @@ def open_pictures(path: Path, contents: bytes | None = None) -> Iterator[Any]:
                     "FOLDER/%05d.png makes them of its frames, and vknn run MODEL FOLDER runs the "
                     "model on all"
                 ) from None
+            if contents is not None:  # Pillow names the object in memory, by its address
+                raise UnreadableFileError(f"{path} holds no picture that can be read") from error
             raise UnreadableFileError(
                 f"{path} is neither .npy, .npz nor a picture: {error}"
             ) from error

@@ -69,7 +69,7 @@ class InputColumn:
         if isinstance(value, bytes) and self.form.spec.dtype != object:
             if not value:
                 raise InputError(f"column {self.column!r} has 0 bytes, which are no picture")
-            picture = open_picture(Path(self.column), value)
+            picture = open_picture(Path(f"column {self.column!r}"), value)
             return self.form.array(picture, self.options)
         return fitted(np.asarray(value), self.form.spec, self.column), None
 
