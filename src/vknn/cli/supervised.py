@@ -48,6 +48,9 @@ def _be_child(work: Callable[[], int]) -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
+    # pyarrow imports pandas for its first array, where it is installed: a quarter of the start of a
+    # process that has no use for it.
+    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
     code = guarded(work)
     with contextlib.suppress(Exception):
         sys.stdout.flush()
