@@ -91,7 +91,7 @@ def _first(run: LocalRun, worker: Worker) -> tuple[JobLayout, dict[str, Any] | N
         return layout, None
     layout, rows, record = found
     begin = time.monotonic()
-    outputs = worker.session.run(record.feeds)
+    outputs = worker.answer(record.feeds)
     seconds = time.monotonic() - begin
     cells = worker.cells(layout, record, outputs)
     table = layout.table(rows.table, [cells], [None], [worker.device], "plan")

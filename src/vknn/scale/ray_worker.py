@@ -229,7 +229,7 @@ class BatchActor:
                 return worker
             feeds, expected = self._setup.example
             try:
-                self._compare(feeds, worker.session.run(feeds), expected)
+                self._compare(feeds, worker.answer(feeds), expected)
                 return worker
             except _WrongDeviceError:
                 worker.close()

@@ -124,7 +124,7 @@ def prepared(
             fixed = all(is_known(column, schema, source) for column in layout.inputs)
             layout = worker.with_outputs(layout, record, fixed)
             if predictor.checked is not None:
-                example = (record.feeds, worker.session.run(record.feeds))
+                example = (record.feeds, worker.answer(record.feeds))
         elif stored is None:
             raise VknnError(f"none of the first {table.num_rows} records can be computed: {record}")
     if stored is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import runpy
 import time
@@ -63,12 +64,17 @@ class Worker:
         ``is_fixed``: whether the inputs of all records have the shapes of this one. Raises
         VknnError where the record cannot be computed, or an output has no column.
         """
-        outputs = self.session.run(record.feeds)
+        outputs = self.answer(record.feeds)
         shapes = self._shapes(record, outputs) if is_fixed else {}
         own = set(layout.answer_types())
         columns = output_columns(outputs, shapes, self.predictor.outputs, (*layout.kept, *own))
         task = self._task(outputs, record)
         return JobLayout(layout.inputs, layout.kept, columns, task)
+
+    def answer(self, feeds: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """Outputs of one record, which knows nothing of others."""
+        self.session.reset_state()
+        return self.session.run(feeds)
 
     def results(self, records: Iterable[Record]) -> Iterator[tuple[Record, Any]]:
         """Each of the records with its outputs by name, or with the error that it gave, in order.
@@ -79,13 +85,11 @@ class Worker:
         source = iter(records)
 
         def feeds(again: list[Record]) -> Iterator[dict[str, np.ndarray]]:
-            for record in again:
+            for record in itertools.chain(again, source):
                 waiting.append(record)
                 if record.error is None:
-                    yield record.feeds
-            for record in source:
-                waiting.append(record)
-                if record.error is None:
+                    if engine_of(self.session).keeps_state:
+                        self.session.reset_state()  # a record knows nothing of the one before it
                     yield record.feeds
 
         again: list[Record] = []
