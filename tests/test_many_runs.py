@@ -16,6 +16,7 @@ from tests.small_model import SHAPE, write_small_model
 import vknn
 from vknn.plan import Role
 from vknn.runtime.host_io import HostIO
+from vknn.streamed_runs import StreamedRuns
 
 BACKENDS = [pytest.param("auto", marks=pytest.mark.device), "numpy"]
 #: The second output is the input, the first the device's.
@@ -147,7 +148,8 @@ def test_one_input_is_not_many(given: Any, path: Path) -> None:
 
 
 def consumed(session: vknn.Session, in_flight: int) -> tuple[int, int]:
-    """Items that are taken before the first answer, and bytes of the device that it takes."""
+    """Items that are taken behind the first, which runs by itself, before the second answer, and
+    bytes of the device that it takes."""
     taken, before = 0, session.device.memory_allocated  # type: ignore[union-attr]
 
     def source() -> Iterator[Any]:
@@ -156,11 +158,13 @@ def consumed(session: vknn.Session, in_flight: int) -> tuple[int, int]:
             yield array(taken)
 
     stream = session.stream(source(), in_flight)
+    next(stream)
+    assert (taken, session.device.memory_allocated) == (1, before)  # type: ignore[union-attr]
     answer = next(stream)
     held = session.device.memory_allocated - before  # type: ignore[union-attr]
-    np.testing.assert_array_equal(answer["out"], session.run(array(1))["out"])  # type: ignore
+    np.testing.assert_array_equal(answer["out"], session.run(array(2))["out"])  # type: ignore
     stream.close()
-    return taken, held
+    return taken - 1, held
 
 
 @pytest.mark.device
@@ -171,6 +175,28 @@ def test_runs_in_flight(path: Path) -> None:
         sets = [consumed(session, count) for count in (2, 3, 8)]
         assert [taken for taken, _ in sets] == [2, 3, 8]
         assert 0 < sets[0][1] < sets[1][1] < sets[2][1]
+
+
+@pytest.mark.device
+def test_shapes_that_change_all_the_time(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are recorded for one shape twice, not for each change; many of one shape get theirs."""
+    begun = []
+    begin = StreamedRuns.begin
+
+    def noted(self: StreamedRuns) -> None:
+        begun.append(self.program)
+        begin(self)
+
+    monkeypatch.setattr(StreamedRuns, "begin", noted)
+    with vknn.Session(path, device=shared_device()) as session:
+        session.run_many(array(number, 4 + number % 3) for number in range(20))
+        assert begun == []
+        items = [array(number, 5 + number // 2 % 2) for number in range(20)]
+        for item, answer in zip(items, session.run_many(items), strict=True):
+            np.testing.assert_array_equal(answer["out"], session.run(item)["out"])  # type: ignore
+        assert len(begun) == 1
+        session.run_many([*items, *items[:1] * 40])
+        assert len(begun) == 3
 
 
 @pytest.mark.device

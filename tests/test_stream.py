@@ -131,7 +131,8 @@ def test_closed_early(net: Path) -> None:
         session.run(feeds(1)[0])
         before = held(session)
         stream = session.stream(feeds(9))
-        next(stream)
+        for _ in range(2):  # the first runs by itself
+            next(stream)
         assert held(session) != before
         stream.close()
         assert held(session) == before

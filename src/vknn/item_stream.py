@@ -26,6 +26,8 @@ from vknn.streamed_runs import StreamedRuns
 Answer = dict[str, Any] | VknnError
 #: The most runs under way at once; a device that is busy gains nothing from further ones.
 MOST_IN_FLIGHT = 8
+#: Items of one program after which it was worth while to record runs for them.
+_WORTHWHILE = 32
 #: Errors that are never those of one item: what comes behind it would fare no better.
 _OF_THE_STREAM = (RunTimeoutError, RunCancelledError, DeviceLostError, ValidationError)
 
@@ -95,6 +97,10 @@ class _ItemStream:
         self._single = runs.in_flight == 1 or engine.keeps_state or bool(kept)
         #: Answers of the items that were begun; None: the run is under way.
         self._row: deque[Answer | None] = deque()
+        #: Items behind one another that the program in use had, and how many of a program run by
+        #: themselves before others do beside one another: recording these takes a while, which is
+        #: lost where shapes change all the time.
+        self._alike, self._patience = 0, 1
         #: The error with which the stream ends.
         self._failure: Exception | None = None
 
@@ -124,6 +130,10 @@ class _ItemStream:
             if program is not runs.program:
                 yield from self._rest()
                 self._change(program)
+            self._alike += 1
+            if self._alike == self._patience + 1:
+                with runs.timed():
+                    runs.begin()
             beside = runs.overlap and not any(isinstance(a, DeviceArray) for a in arrays.values())
             if not beside:
                 yield from self._rest()
@@ -149,6 +159,11 @@ class _ItemStream:
 
     def _change(self, program: Program) -> None:
         """Change to another program; no run is under way."""
+        if self._runs.overlap:
+            self._patience = (
+                1 if self._alike >= _WORTHWHILE else min(2 * self._patience, _WORTHWHILE)
+            )
+        self._alike = 0
         with self._runs.timed():
             self._runs.change(program)
 

@@ -52,14 +52,17 @@ class ManyRuns:
         timeout: float | None = None,
         on_device: bool | Iterable[str] = False,
     ) -> Generator[Any, None, None]:
-        """Outputs of the model for many inputs, in their order, faster than by a run for each.
+        """Outputs of the model for many inputs, in their order; the next run while the last are read.
 
         While the device computes with some inputs, the host reads the outputs of those before them
-        and writes those behind them: results come ``in_flight - 1`` inputs late. Each run that is
-        under way takes memory for its inputs and outputs; where that is not there, or more than the
-        session's ``memory_limit``, fewer are. Models with state, and those that run in several
-        parts, run once for each of the inputs, as by :meth:`run`; so do runs from or to device
-        tensors. Other runs of the session may go on beside it.
+        and writes those behind them: results come up to ``in_flight - 1`` inputs late. That begins
+        with the second of inputs of one shape, and later where shapes change often, for commands
+        are recorded for each run that may be under way, which takes about as long as one run or
+        two: a few inputs gain nothing. Each run that is under way takes memory for its inputs and
+        outputs; where that is not there, or more than the session's ``memory_limit``, fewer are.
+        Models with state, and those that run in several parts, run once for each of the inputs, as
+        by :meth:`run`; so do runs from or to device tensors. Other runs of the session may go on
+        beside it.
 
         Args:
             inputs: Dicts as for :meth:`run`; arrays may be changed once the next are asked for.

@@ -118,13 +118,17 @@ class StreamedRuns:
             self._own.append(program)
 
     def change(self, program: Program) -> None:
-        """Change to another program; no run is pending."""
+        """Change to another program, at first for one run at a time; no run is pending."""
         if self._runs is not None:
             self._runs.close()
             self._runs = None
         self._release([p for p in self._own if p is not program])
         self.program = program
-        self._runs = program.stream(self.in_flight)
+
+    def begin(self) -> None:
+        """Begin of runs beside one another, where the program in use can have them."""
+        assert self.program is not None
+        self._runs = self.program.stream(self.in_flight)
 
     def push(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Start of a run; where it fails, those before it are still good."""
