@@ -52,7 +52,7 @@ class ManyRuns:
         timeout: float | None = None,
         on_device: bool | Iterable[str] = False,
     ) -> Generator[Any, None, None]:
-        """Outputs of the model for many inputs, in their order; the next run while the last are read.
+        """Outputs of the model for many inputs, in their order, without a wait for each.
 
         While the device computes with some inputs, the host reads the outputs of those before them
         and writes those behind them: results come up to ``in_flight - 1`` inputs late. That begins
