@@ -20,6 +20,7 @@ from vknn.runtime.pipelines import Pipelines
 from vknn.runtime.precompile import Precompiler
 from vknn.runtime.quirks import keeps_threads
 from vknn.runtime.snapshot import Snapshot
+from vknn.runtime.stream_clock import StreamClock
 from vknn.runtime.tensor_pool import TensorPool
 from vknn.runtime.vulkan import discovery, instance, messages, structs
 from vknn.runtime.vulkan.commands import Fence
@@ -127,6 +128,14 @@ class Device(Closing):
     def reset_peak(self) -> None:
         """Start of a new measurement of :attr:`memory_peak`."""
         self.shared.core.peak = self.shared.core.allocated
+
+    def time_streams(self) -> StreamClock:
+        """The clock of the device's streams, which counts those that are opened from now on."""
+        core = self.shared.core
+        if core.stream_clock is None:
+            core.stream_clock = StreamClock("timestamps" in core.limits.features)
+        clock: StreamClock = core.stream_clock
+        return clock
 
     def adopt(self, child: Closing) -> None:
         """Adoption of ``child``, which is closed with the device."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
@@ -15,6 +16,7 @@ from vknn.plan import Plan, Role
 from vknn.runtime.pipelines import Pipeline
 from vknn.runtime.plan_memory import PlanMemory
 from vknn.runtime.recorded_run import RecordedRun
+from vknn.runtime.stream_clock import StreamClock
 from vknn.runtime.vulkan import messages
 from vknn.runtime.vulkan.core import Core
 from vknn.runtime.vulkan.lifetime import Closing
@@ -44,6 +46,7 @@ class PlanStream(Closing):
         depth: int = DEPTH,
     ) -> None:
         self._core, self._plan, self._ready, self._timeout = core, plan, ready, timeout
+        self._clock = core.stream_clock
         self._lock = threading.RLock()  # taken before that of ``ready``, never within it
         forks.renew(self)
         self._pending: deque[RecordedRun] = deque()
@@ -83,9 +86,12 @@ class PlanStream(Closing):
             self._check_open()
             run = self._free[0]
             run.host_io.check(feeds)
+            begin = time.perf_counter()
             run.host_io.store(feeds)
             with self._ready():
                 run.submit()
+            if self._clock is not None:
+                self._clock.upload += time.perf_counter() - begin
             earlier = list(self._pending)
             self._pending.append(self._free.popleft())
             for other in earlier:
@@ -98,8 +104,12 @@ class PlanStream(Closing):
             self._check_open()
             run = self._pending[0]
             try:
+                begin = time.perf_counter()
                 run.wait(self._timeout)
+                done = time.perf_counter()
                 outputs = run.host_io.load()
+                if self._clock is not None:
+                    self._note(run, self._clock, done - begin, time.perf_counter() - done)
             finally:
                 if not run.in_flight:  # else it is late, and may be asked for again
                     self._free.append(self._pending.popleft())
@@ -122,6 +132,13 @@ class PlanStream(Closing):
             self._closed = True  # not before: an interrupted close can be tried again
             self._undo.close()
 
+    def _note(self, run: RecordedRun, clock: StreamClock, waited: float, download: float) -> None:
+        clock.waited += waited
+        clock.download += download
+        clock.runs += 1
+        if run.span is not None:
+            run.span.add_to(clock)
+
     def _check_open(self) -> None:
         if self._closed or self.given_up:
             raise DeviceError(f"the stream of {self._plan.name!r} was closed")
@@ -141,6 +158,7 @@ def _one_run(
     memory: PlanMemory,
     pipelines: Sequence[Pipeline],
 ) -> RecordedRun:
-    run = RecordedRun(core, plan, memory.ports(undo), pipelines, beside=True)
+    timed = core.stream_clock is not None
+    run = RecordedRun(core, plan, memory.ports(undo), pipelines, beside=True, timed=timed)
     undo.callback(run.destroy)
     return run

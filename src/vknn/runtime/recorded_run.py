@@ -12,6 +12,7 @@ from vknn.runtime.copies_beside import CopiesBeside
 from vknn.runtime.host_io import HostIO
 from vknn.runtime.pipelines import Pipeline
 from vknn.runtime.recorder import Place, Recorder, submit_ranges
+from vknn.runtime.stream_clock import Recorded, RunSpan
 from vknn.runtime.vulkan import commands
 from vknn.runtime.vulkan.commands import CommandPool, Fence
 from vknn.runtime.vulkan.core import Core
@@ -23,7 +24,8 @@ class RecordedRun:
     """The commands of a plan, recorded once over the buffers at ``places``; one run at a time.
 
     ``host_io`` copies in and out; ``recorder`` holds the descriptor sets. ``beside``: the device's
-    second queue, where it has one, does the copies to and from staging memory.
+    second queue, where it has one, does the copies to and from staging memory. ``timed``: whether
+    ``span`` tells how long a run took, where the device has timestamps.
     """
 
     def __init__(
@@ -34,6 +36,7 @@ class RecordedRun:
         pipelines: Sequence[Pipeline],
         *,
         beside: bool = False,
+        timed: bool = False,
     ) -> None:
         self.core, self.plan = core, plan
         #: Whether the device may still be at work on what was submitted.
@@ -57,6 +60,10 @@ class RecordedRun:
                 self._copies = CopiesBeside(core, self.host_io)
                 undo.callback(self._copies.destroy)
                 self._arrives, self._leaves = self.host_io.staged
+            self.span: RunSpan | None = None
+            if timed and "timestamps" in core.limits.features:
+                self.span = RunSpan(core)
+                undo.callback(self.span.destroy)
             self._commands = self._record()
             self.submits = self._submits()
             self._undo = undo.pop_all()
@@ -144,8 +151,15 @@ class RecordedRun:
         for number, steps in enumerate(ranges):
             target = self._pool.allocate()
             first, last = number == 0, number == len(ranges) - 1
-            before = self.host_io.before if first and not self._arrives else None
-            after = self.host_io.after if last and not self._leaves else None
+            before: Recorded | None = None
+            after: Recorded | None = None
+            if first and not self._arrives:
+                before = self.host_io.before
+            if last and not self._leaves:
+                after = self.host_io.after
+            if self.span is not None:
+                begin, end = self.span.around(before, after)
+                before, after = begin if first else before, end if last else after
             self.recorder.record(target, steps, before, after)
             recorded.append(target)
         return recorded

@@ -204,7 +204,7 @@ class LocalRun:
                     told = time.monotonic()
                     self.tell(self.outcome)
         killed.begin([])
-        worker.busy -= waited
+        worker.idle(waited)
         self.outcome.waiting += waited
 
     def _row(
@@ -275,7 +275,7 @@ class LocalRun:
         self, device: DeviceReport, worker: Worker, checks: DeviceChecks, writer: PartWriter,
         begin: float,
     ) -> None:  # fmt: skip
-        device.busy_seconds += worker.busy
+        device.add(worker.times())
         if worker.first is not None:
             device.cold_seconds = worker.first - begin
         device.checks, device.largest_error = checks.count, checks.largest

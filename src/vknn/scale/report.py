@@ -9,13 +9,43 @@ from typing import Any
 
 
 @dataclass
+class WorkTimes:
+    """Seconds of a worker's time, and memory.
+
+    Attributes:
+        busy: The device computed, by its timestamps where runs overlap and it has them, else by the
+            host's clock.
+        upload: The host wrote inputs and submitted work.
+        download: The host read outputs.
+        memory: Bytes of device memory at most.
+    """
+
+    busy: float = 0.0
+    upload: float = 0.0
+    download: float = 0.0
+    memory: int = 0
+
+    def since(self, before: WorkTimes) -> WorkTimes:
+        """The times of what came after ``before``; the memory at most so far."""
+        return WorkTimes(
+            self.busy - before.busy,
+            self.upload - before.upload,
+            self.download - before.download,
+            self.memory,
+        )
+
+
+@dataclass
 class DeviceReport:
     """Account of what a device did.
 
     Attributes:
         name: Its name.
         rows: Records that it computed.
-        busy_seconds: Time in which it had something to compute.
+        busy_seconds: Time in which it computed, by its timestamps where runs overlap.
+        upload_seconds: Time in which the host wrote inputs and submitted work.
+        download_seconds: Time in which the host read outputs.
+        memory: Bytes of its memory that one worker had at most.
         cold_seconds: Time from opening the model to the first answer.
         checks: Records that NumPy computed, too.
         largest_error: The largest error of these, as a multiple of what is allowed.
@@ -26,11 +56,21 @@ class DeviceReport:
     name: str
     rows: int = 0
     busy_seconds: float = 0.0
+    upload_seconds: float = 0.0
+    download_seconds: float = 0.0
+    memory: int = 0
     cold_seconds: float = 0.0
     checks: int = 0
     largest_error: float = 0.0
     deaths: int = 0
     retired: str | None = None
+
+    def add(self, times: WorkTimes) -> None:
+        """Addition of a worker's times."""
+        self.busy_seconds += times.busy
+        self.upload_seconds += times.upload
+        self.download_seconds += times.download
+        self.memory = max(self.memory, times.memory)
 
 
 @dataclass
@@ -111,7 +151,8 @@ def _device_line(device: DeviceReport, seconds: float) -> str:
     share = 100 * min(1.0, device.busy_seconds / seconds) if seconds else 0.0
     text = (
         f"  {device.name}: {_count(device.rows, 'row')}, computing {share:.0f} % of the time, "
-        f"first answer after {device.cold_seconds:.1f} s"
+        f"upload {device.upload_seconds:.1f} s, download {device.download_seconds:.1f} s, first "
+        f"answer after {device.cold_seconds:.1f} s, memory {device.memory / 2**20:.0f} MiB"
     )
     if device.checks:
         text += (

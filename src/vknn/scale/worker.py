@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import os
 import runpy
@@ -16,10 +17,12 @@ import numpy as np
 from vknn.answers import Recipe, decode, find_recipe
 from vknn.answers.labels import read_labels
 from vknn.errors import DeviceLostError, DeviceTimeoutError, RunCancelledError, VknnError
+from vknn.runtime.stream_clock import StreamClock
 from vknn.scale.columns import output_columns
 from vknn.scale.layout import JobLayout, input_layout
 from vknn.scale.options import Predictor
 from vknn.scale.records import Record
+from vknn.scale.report import WorkTimes
 from vknn.session import Session, engine_of
 
 #: Instead of a recipe's file: outputs mean nothing.
@@ -36,14 +39,16 @@ class Worker:
         session: The open session; another one once a lost device was opened anew.
         recipe: What the outputs mean; None where nothing says it.
         device: A name of the device that lasts, or "numpy".
-        busy: Seconds in which it had something to compute.
         first: ``time.monotonic()`` of its first answer; None before that.
     """
 
     def __init__(self, predictor: Predictor, device: str | None = None) -> None:
         self.predictor, self._selector = predictor, device or predictor.device
         self._reopened = 0
-        self.busy, self.first = 0.0, None  # type: float, float | None
+        self.first: float | None = None
+        self._host_busy, self._answers = 0.0, 0
+        self._times = WorkTimes()
+        self._clock: StreamClock | None = None
         run_layers(predictor)
         self.session = self._opened()
         self.device = lasting_name(self.session)
@@ -130,6 +135,33 @@ class Worker:
             made.update(layout.told(answer))
         return made
 
+    def times(self) -> WorkTimes:
+        """Where its time went so far."""
+        found, clock = dataclasses.replace(self._times), self._clock
+        if self.session.device is not None:
+            found.memory = self.session.device.memory_peak
+        if clock is not None:
+            found.upload, found.download = (
+                found.upload + clock.upload,
+                found.download + clock.download,
+            )
+        measured = clock is not None and clock.device is not None
+        # Runs that do not overlap (models with state, or in several parts) are not in the clock.
+        if clock is not None and measured and 2 * clock.runs >= self._answers > 0:
+            found.busy += clock.device or 0.0
+        else:
+            found.busy += self._host_busy
+        return found
+
+    @property
+    def busy(self) -> float:
+        """Seconds in which its device computed so far."""
+        return self.times().busy
+
+    def idle(self, seconds: float) -> None:
+        """Note of time that it waited for inputs while it was asked for answers."""
+        self._host_busy -= seconds
+
     def close(self) -> None:
         """Release of the session; may be called twice."""
         self.session.close()
@@ -150,7 +182,8 @@ class Worker:
             except StopIteration:
                 return
             finally:
-                self.busy += time.monotonic() - begin
+                self._host_busy += time.monotonic() - begin
+            self._answers += 1
             if self.first is None:
                 self.first = time.monotonic()
             yield found
@@ -158,13 +191,17 @@ class Worker:
     def _opened(self) -> Session:
         own = self.predictor
         device = "auto" if self._selector == "gpu" else self._selector
-        return Session(
+        session = Session(
             own.model, own.weights, device=device, precision=own.precision,
             arithmetic=own.arithmetic, disable=own.disable,
         )  # fmt: skip
+        self._clock = None if session.device is None else session.device.time_streams()
+        return session
 
     def _reopen(self, error: Exception) -> None:
         with_text = f"{self.device}: {error}"
+        self._times = self.times()
+        self._host_busy, self._answers = 0.0, 0
         self.session.close()
         try:
             self.session = self._opened()

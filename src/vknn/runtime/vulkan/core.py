@@ -99,6 +99,8 @@ class Core:
         self.disabled = env.disabled
         self.lost: str | None = None
         self.abandoned = False
+        #: Sums of the times of streams (runtime/stream_clock.py); None where nobody asks for them.
+        self.stream_clock: Any = None
         self.allocated = 0
         self.peak = 0
         self._queue_lock = threading.RLock()
