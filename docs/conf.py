@@ -53,6 +53,7 @@ nitpick_ignore = [
         for n in ("Callable", "Generator", "Iterable", "Mapping", "Sequence")
     ),
     *(("py:class", f"numpy.{name}") for name in ("dtype", "ndarray")),
+    ("py:class", "collections.Counter"),
     ("py:class", "os.PathLike"),
     ("py:class", "pathlib.Path"),
     ("py:class", "rich.console.Group"),

@@ -145,12 +145,12 @@ class Snapshot:
 
     @property
     def uuid_name(self) -> str | None:
-        """The selector of its UUID, "uuid:" and five groups; None where the UUID is not told."""
+        """Selector by its UUID, in five groups behind ``uuid:``; None where that is not told."""
         return uuid_selector(self.uuid) if any(self.uuid) else None
 
     @property
     def pci_name(self) -> str | None:
-        """The selector of its PCI address, "pci:0000:3b:00.0"; None where that is not known."""
+        """Selector by its PCI address, ``pci:0000:3b:00.0``; None where that is not known."""
         return None if self.pci is None else f"pci:{self.pci}"
 
     @property

@@ -6,9 +6,19 @@
 
 from vknn.scale.job import plan, run
 from vknn.scale.options import Predictor
-from vknn.scale.outcome import JobError
+from vknn.scale.outcome import JobError, Outcome
 from vknn.scale.plan import JobPlan
 from vknn.scale.report import DeviceReport, Report
 from vknn.scale.stages import predict
 
-__all__ = ["DeviceReport", "JobError", "JobPlan", "Predictor", "Report", "plan", "predict", "run"]
+__all__ = [
+    "DeviceReport",
+    "JobError",
+    "JobPlan",
+    "Outcome",
+    "Predictor",
+    "Report",
+    "plan",
+    "predict",
+    "run",
+]

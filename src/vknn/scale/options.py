@@ -87,7 +87,7 @@ class Predictor:
     labels: Sequence[str] | str | os.PathLike[str] | None = None
     threshold: float | None = None
     batch_size: int = BATCH_ROWS
-    check: str | float | Fraction = "first"
+    check: str | float = "first"
 
     def __post_init__(self) -> None:
         check_precision(self.precision, self.arithmetic)
