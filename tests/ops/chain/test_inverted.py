@@ -58,8 +58,16 @@ def loose(precision: str) -> dict[str, Any]:
 
 
 @pytest.mark.device
-@pytest.mark.parametrize("precision", ["fp32", "fp16"])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "precision"),
+    [
+        *((name, "fp32") for name in CASES),
+        *(
+            pytest.param(name, "fp16", marks=() if name == "3x3" else pytest.mark.slow)
+            for name in CASES
+        ),
+    ],
+)
 def test_against_numpy(name: str, precision: str) -> None:
     op, arrays = case(name, (RELU,), (RELU6,))
     check(KIND, op, *arrays, constants=CONSTANTS, precision=precision, **loose(precision))

@@ -76,7 +76,10 @@ def test_the_gate_may_come_first() -> None:
 
 
 @pytest.mark.device
-@pytest.mark.parametrize("whole", [True, False], ids=["tensor", "channels"])
+@pytest.mark.parametrize(
+    "whole",
+    [pytest.param(True, id="tensor"), pytest.param(False, id="channels", marks=pytest.mark.slow)],
+)
 def test_a_sum_with_another_tensor(whole: bool) -> None:
     op, arrays = case("wide", (), (FusedStep(Add(), 0), RELU))
     op = dataclasses.replace(op, counts=(2, 3))

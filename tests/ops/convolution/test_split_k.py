@@ -80,8 +80,14 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.device
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("form", PRECISIONS)
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [
+        pytest.param(name, form, marks=() if "fp32" in form or name == "3x3" else pytest.mark.slow)
+        for name in CASES
+        for form in PRECISIONS
+    ],
+)
 def test_against_numpy(name: str, form: str) -> None:
     op, *arrays = case(name)
     check(op, *arrays, constants=(1, 2), **PRECISIONS[form])
