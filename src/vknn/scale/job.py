@@ -25,7 +25,7 @@ from vknn.scale.plan import JobPlan, plan_of
 from vknn.scale.reading import counted, read, schema_of
 from vknn.scale.report import Report
 from vknn.scale.shares import ErrorBound
-from vknn.scale.sources import PARQUET, RecordSource, find_source
+from vknn.scale.sources import PARQUET, RecordSource, check_apart, find_source
 
 ENGINES = ("auto", "local", "ray")
 #: Records above which "auto" takes Ray, where it is installed.
@@ -131,8 +131,9 @@ def run_job(
     schema = schema_of(files)
     if predictor.id is not None and predictor.id not in schema:
         raise InputError(f"there is no column {predictor.id!r}; there are {', '.join(schema)}")
-    total = counted(files, predictor.id)
     folder = Folder(output)
+    check_apart(files, folder.filesystem, folder.path, folder.text)
+    total = counted(files, predictor.id)
     if dry_run:
         return _Job(predictor, files, folder, schema, total, bound, progress).plan(engine, address)
     folder.create()

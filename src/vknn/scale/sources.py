@@ -6,11 +6,11 @@ import fnmatch
 import glob
 import os
 import posixpath
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, NoReturn
 
 from vknn.errors import InputError
 from vknn.pictures import is_picture
@@ -23,6 +23,7 @@ OWN_ID = {PICTURES: "path", ARRAYS: "row", TARS: "__key__"}
 #: Column of a picture's bytes, as Ray Data calls it, and of a .npy's rows.
 BYTES, DATA = "bytes", "data"
 _PATTERN = frozenset("*?[")
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,9 @@ def find_source(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
             raise InputError(f"{text} lies elsewhere than {texts[0]}: one job reads from one place")
         filesystem = place
         found.update(_files(place, path, text))
+    for path in found:
+        if any("\ud800" <= letter <= "\udfff" for letter in path):
+            raise InputError(f"{path!r}: its name is no text (UTF-8), and names are ids: rename it")
     kinds = {_kind(path) for path in found}
     if len(kinds) != 1:
         raise InputError(
@@ -92,11 +96,27 @@ def opened(source: RecordSource, path: str) -> Any:
         raise InputError(f"{path} cannot be read: {error}") from None
 
 
+def check_apart(source: RecordSource, filesystem: Any, path: str, text: str) -> None:
+    """Check that answers do not go where a later run would read them. Raises InputError."""
+    fs = arrow_part("fs")
+    for given in source.given:
+        place, folder = place_of(given)
+        if not place.equals(filesystem) or _PATTERN & set(given) and not os.path.exists(given):
+            continue
+        if place.type_name == "local":
+            folder, inside = os.path.realpath(folder), os.path.realpath(path)
+        else:
+            folder, inside = folder.rstrip("/"), path
+        if f"{inside}/".startswith(f"{folder}/") and (
+            place.get_file_info(folder).type == fs.FileType.Directory
+        ):
+            raise InputError(f"{text} lies in the source {given}: answers need another folder")
+
+
 def place_of(text: str) -> tuple[Any, str]:
     """The filesystem and the path in it of what a user gave."""
     fs = arrow_part("fs")
-    scheme = urlsplit(text).scheme
-    if len(scheme) <= 1:  # none, or a drive's letter
+    if not _ADDRESS.match(text):
         return fs.LocalFileSystem(), text
     try:
         place, path = fs.FileSystem.from_uri(text)
@@ -138,13 +158,21 @@ def _local_files(path: str) -> dict[str, int]:
             raise InputError(f"{path} is no picture, .parquet, .npy, .npz or .tar by its name")
         return {path: os.path.getsize(path)}
     inside: dict[str, int] = {}
-    for folder, folders, names in os.walk(path):
+    for folder, folders, names in os.walk(path, onerror=_unlisted):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
         for name in names:
             file = os.path.join(folder, name)
-            if _is_meant(name) and os.path.isfile(file):
+            if not _is_meant(name):
+                continue
+            if os.path.isfile(file):
                 inside[file] = os.path.getsize(file)
+            elif os.path.islink(file):  # to nothing: a record that cannot be read
+                inside[file] = 0
     return _some(inside, path)
+
+
+def _unlisted(error: OSError) -> NoReturn:
+    raise InputError(f"{error.filename} cannot be listed: {error.strerror}") from None
 
 
 def _is_meant(path: str) -> bool:

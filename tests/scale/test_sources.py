@@ -1,0 +1,181 @@
+"""Sources: what folders, patterns, lists and addresses hold, and what is refused."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyarrow")
+from tests.scale.jobs import answers, by_id, job, picture_net, pictures, png, table, vectors
+
+from vknn.errors import InputError
+from vknn.scale.reading import counted
+from vknn.scale.sources import find_source
+
+pytest.importorskip("PIL")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """Pictures in a folder, in one below it, and what does not count."""
+    folder = tmp_path / "tree"
+    pictures(folder, 2)
+    pictures(folder / "below" / "deep", 1)
+    pictures(folder / ".hidden", 1)
+    pictures(folder / "_own", 1)
+    (folder / ".dot.png").write_bytes(png())
+    (folder / "readme.txt").write_text("no picture")
+    return folder
+
+
+def names(source: object, folder: Path) -> list[str]:
+    return [os.path.relpath(path, folder) for path in find_source(source).paths]  # type: ignore[arg-type]
+
+
+def test_a_folder_with_all_below_it(tree: Path) -> None:
+    found = find_source(tree)
+    assert names(tree, tree) == ["0000.png", "0001.png", "below/deep/0000.png"]
+    assert found.kind == "pictures" and found.id == "path"
+    assert found.sizes == tuple(os.path.getsize(path) for path in found.paths)
+
+
+def test_patterns_and_lists(tree: Path) -> None:
+    assert names(str(tree / "*.png"), tree) == ["0000.png", "0001.png"]
+    assert names(str(tree / "*" / "*" / "*.png"), tree) == ["below/deep/0000.png"]
+    assert names([tree / "0001.png", str(tree / "below")], tree) == [
+        "0001.png", "below/deep/0000.png",
+    ]  # fmt: skip
+    twice = [tree / "0001.png", tree, str(tree / "*.png")]
+    assert len(find_source(twice).paths) == 3, "each file counts once"
+
+
+def test_a_name_with_the_letters_of_patterns(tmp_path: Path) -> None:
+    path = tmp_path / "a[1].png"
+    path.write_bytes(png())
+    assert find_source(path).paths == (str(path),)
+
+
+def test_a_name_with_a_colon_is_no_address(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pictures(Path("night:1"), 2)
+    assert find_source("night:1").paths == ("night:1/0000.png", "night:1/0001.png")
+
+
+def test_addresses(tree: Path, tmp_path: Path) -> None:
+    found = find_source(f"file://{tree}")
+    assert [os.path.relpath(path, tree) for path in found.paths] == names(tree, tree)
+    some = find_source(f"file://{tree}/00*.png")
+    assert [os.path.basename(path) for path in some.paths] == ["0000.png", "0001.png"]
+
+
+def test_a_filesystem_that_is_not_this_machines(tree: Path) -> None:
+    """As of a bucket: what pyarrow.fs lists, with the same rules for names."""
+    from pyarrow import fs
+
+    from vknn.scale import sources
+
+    place = fs.SubTreeFileSystem(str(tree), fs.LocalFileSystem())
+    found = sources._files(place, "", "bucket")
+    assert sorted(found) == ["0000.png", "0001.png", "below/deep/0000.png"]
+    assert sorted(sources._files(place, "00*.png", "bucket")) == ["0000.png", "0001.png"]
+    assert list(sources._files(place, "0001.png", "bucket")) == ["0001.png"]
+    with pytest.raises(InputError, match="there are no pictures"):
+        sources._files(place, "*.jpg", "bucket")
+    with pytest.raises(InputError, match="cannot be listed"):
+        sources._files(place, "nowhere", "bucket")
+
+
+@pytest.mark.parametrize(
+    "given, text",
+    [
+        ("nowhere", "nowhere: no such file or folder"),
+        ("*.jpg", "there are no pictures"),
+        ("tree/readme.txt", "is no picture, .parquet"),
+        ("empty", "there are no pictures"),
+        ("texts", "there are no pictures"),
+        ([], "the source is an empty list"),
+        (["tree", "t.parquet"], "holds parquet and pictures: a job reads files of one kind"),
+        ("mixed", "holds arrays and pictures"),
+        ("nosuch://bucket/x", "nosuch://bucket/x cannot be opened"),
+    ],
+)
+def test_what_is_refused(
+    given: object, text: str, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    table(tmp_path / "t.parquet", vectors(1))
+    for name in ("empty", "texts", "mixed"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "texts" / "a.txt").write_text("a")
+    pictures(tmp_path / "mixed", 1)
+    np.save(tmp_path / "mixed" / "a.npy", vectors(1))
+    with pytest.raises(InputError, match=text):
+        find_source(given)  # type: ignore[arg-type]
+
+
+def test_two_filesystems_in_a_list(tree: Path) -> None:
+    with pytest.raises(InputError, match="lies elsewhere than"):
+        find_source([str(tree), "s3://bucket/more?region=x"])
+
+
+def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path / "tree")
+    pictures(tmp_path / "tree", 1)
+    with open(path + b"/caf\xe9.png", "wb") as file:
+        file.write(png())
+    with pytest.raises(InputError, match=r"caf.*: its name is no text \(UTF-8\)"):
+        find_source(tmp_path / "tree")
+
+
+def test_a_folder_that_cannot_be_listed(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its pictures would be left out without a word."""
+    scandir = os.scandir
+
+    def refused(path: str) -> object:
+        if os.path.basename(path) == "deep":
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refused)
+    with pytest.raises(InputError, match="deep cannot be listed: Permission denied"):
+        find_source(tree)
+
+
+def test_a_link_to_nothing_has_a_row(tree: Path, tmp_path: Path) -> None:
+    (tree / "gone.png").symlink_to(tmp_path / "nowhere.png")
+    report = job(tree, picture_net(tmp_path), tmp_path / "out")
+    assert report.rows == 4 and report.errors == {"InputError": 1}
+    row = by_id(tmp_path / "out", "path")[str(tree / "gone.png")]
+    assert "cannot be read" in row["error"]["message"] and row["out"] is None
+
+
+def test_a_picture_that_went_away_has_a_row(tree: Path, tmp_path: Path) -> None:
+    from vknn.scale.reading import read
+
+    source = find_source(tree)
+    (tree / "0001.png").unlink()
+    (rows,) = read(source, ["path", "bytes"], 8)
+    assert len(rows) == 3 and list(rows.errors) == [1]
+    assert "0001.png cannot be read" in str(rows.errors[1])
+
+
+def test_counts(tree: Path, tmp_path: Path) -> None:
+    assert counted(find_source(tree), "path") == 3
+    found = find_source(table(tmp_path / "t.parquet", vectors(7)))
+    assert counted(found, None) == counted(found, "id") == 7
+
+
+@pytest.mark.parametrize("inside", ["", "answers", "below/answers"])
+def test_answers_do_not_go_into_the_source(tree: Path, tmp_path: Path, inside: str) -> None:
+    """A second run would read them."""
+    with pytest.raises(InputError, match="lies in the source"):
+        job(tree, picture_net(tmp_path), tree / inside)
+    assert not list(tree.rglob("*.parquet"))
+    out = tree / (inside or "answers")
+    job(str(tree / "*.png"), picture_net(tmp_path), out)  # which that pattern does not mean
+    assert len(answers(out)) == 2
