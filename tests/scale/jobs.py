@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from tests.coreml_writer import layer, model
 from tests.small_model import write_small_model
 
 from vknn import scale
@@ -34,7 +35,7 @@ Input data 0 1 data 0=4
 Probe out  1 1 data out
 """
 #: Options of jobs that need no device.
-HOST: dict[str, Any] = {"device": "numpy"}
+HOST: dict[str, Any] = {"device": "numpy", "engine": "local"}
 
 
 def write_net(folder: Path, text: str = SQUARES) -> Path:
@@ -42,6 +43,14 @@ def write_net(folder: Path, text: str = SQUARES) -> Path:
     path = folder / "net.param"
     path.write_text(text)
     path.with_suffix(".bin").write_bytes(b"")
+    return path
+
+
+def fixed_net(folder: Path, count: int) -> Path:
+    """Writes a network that takes so many numbers, no more and no fewer; y are their magnitudes."""
+    path = folder / f"fixed{count}.mlmodel"
+    made = model([layer("unary", "x", "y", type="ABS")], {"x": (count,)})
+    path.write_bytes(made.SerializeToString())
     return path
 
 
@@ -147,6 +156,6 @@ def command(*arguments: object) -> list[str]:
 def batch(*arguments: object, **more: Any) -> subprocess.CompletedProcess[str]:
     """``vknn batch`` on the host, in a process of its own."""
     return subprocess.run(
-        command(*arguments, "--device", "numpy"), capture_output=True, text=True, timeout=120,
+        command(*arguments, "--device", "numpy", "--engine", "local"), capture_output=True, text=True, timeout=120,
         env={**os.environ, **more.pop("environment", {})}, **more,
     )  # fmt: skip

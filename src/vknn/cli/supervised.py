@@ -25,19 +25,31 @@ def supervised(output: str, work: Callable[[], int]) -> int:
     """
     if not hasattr(os, "fork"):
         return work()
-    while True:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        child = os.fork()
-        if child == 0:
-            _be_child(work)
-        status = _waited(child)
-        if os.WIFEXITED(status):
-            return os.WEXITSTATUS(status)
-        number = os.WTERMSIG(status)
-        if number in _STOPS:
-            return 128 + number
-        _note(output, number)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the child's to answer, which gets it too
+    try:
+        while True:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            child = os.fork()
+            if child == 0:
+                if before != signal.SIG_IGN:
+                    signal.signal(signal.SIGINT, _interrupted)
+                _be_child(work)
+            status = os.waitpid(child, 0)[1]
+            if os.WIFEXITED(status):
+                return os.WEXITSTATUS(status)
+            number = os.WTERMSIG(status)
+            if number in _STOPS:
+                return 128 + number
+            _note(output, number)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupted(*_: object) -> None:
+    """Answer to Ctrl-C: what is computed is written; a second one ends the process at once."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    raise KeyboardInterrupt
 
 
 class _NoPandas:
@@ -68,22 +80,16 @@ def _be_child(work: Callable[[], int]) -> None:
     os._exit(code)
 
 
-def _waited(child: int) -> int:
-    """The child's status; Ctrl-C is the child's to answer, which gets it as well."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        return os.waitpid(child, 0)[1]
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 def _note(output: str, number: int) -> None:
-    """Note of how the child ended. Raises VknnError where it was computing nothing."""
+    """Note of how the child ended. Raises VknnError where nothing says what it was computing."""
     name = _name(number)
     folder = Folder(output)
     running = folder.running()
-    if not running.get("now"):
-        raise VknnError(f"the process was ended by {name} before it computed anything")
+    if not running.get("now") or "exit" in running:  # which is there until something is begun
+        raise VknnError(
+            f"the process was ended by {name} before it computed anything, or at a record without "
+            "an id: then --id names a column, and the job goes on behind such records"
+        )
     folder.write_running({**running, "exit": name})
     print(f"vknn: the process was ended by {name}; another goes on", file=sys.stderr, flush=True)
 

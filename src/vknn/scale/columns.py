@@ -115,7 +115,11 @@ def output_columns(
         raise VknnError(f"there is no output {unknown[0]!r}; there are {', '.join(values)}")
     found = []
     for name in names:
-        column = name if name not in (*taken, *RESERVED) else f"{name}_output"
+        column = name
+        while column in (*taken, *RESERVED, *(c.name for c in found)) or (
+            column != name and column in names
+        ):
+            column += "_output"
         found.append(_column(column, name, values[name], shapes.get(name)))
     return tuple(found)
 

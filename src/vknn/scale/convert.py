@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import zipfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -78,8 +79,10 @@ def _write_npz(folder: Folder, parts: list[str], path: str) -> None:
     arrays: dict[str, Any] = {}
     for name in whole.column_names:
         arrays[name] = _array(name, whole.column(name))
-    with replacing(path) as file:
-        np.savez(file, **arrays)
+    with replacing(path) as file, zipfile.ZipFile(file, "w", allowZip64=True) as archive:
+        for name, array in arrays.items():  # np.savez has no place for a column "file"
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 def _array(name: str, column: Any) -> np.ndarray:
@@ -87,7 +90,10 @@ def _array(name: str, column: Any) -> np.ndarray:
     type_ = column.type
     if isinstance(type_, pa.FixedShapeTensorType):
         width = int(np.prod(type_.shape))
-        rows = np.zeros((len(column), width), type_.value_type.to_pandas_dtype())
+        dtype = np.dtype(type_.value_type.to_pandas_dtype())
+        if column.null_count and dtype.kind != "f":
+            raise _no_nulls(name)
+        rows = np.full((len(column), width), np.nan if dtype.kind == "f" else 0, dtype)
         place = 0
         for chunk in column.chunks:
             valid = chunk.is_valid().to_numpy(zero_copy_only=False)
@@ -99,13 +105,19 @@ def _array(name: str, column: Any) -> np.ndarray:
         return np.asarray(column.fill_null(float("nan")).to_numpy())
     if pa.types.is_integer(type_) or pa.types.is_boolean(type_):
         if column.null_count:
-            raise VknnError(f"column {name!r} has nulls, and .npz has no integers for these: jsonl")
+            raise _no_nulls(name)
         return np.asarray(column.to_numpy())
     if pa.types.is_string(type_) or pa.types.is_struct(type_):
         return np.array(["" if v is None else _text(v) for v in column.to_pylist()])
     raise VknnError(
         f"column {name!r} has rows of different shapes ({type_}), which .npz has no place for: "
         "--format jsonl"
+    )
+
+
+def _no_nulls(name: str) -> VknnError:
+    return VknnError(
+        f"column {name!r} has nulls, and .npz has no integers for these: --format jsonl"
     )
 
 

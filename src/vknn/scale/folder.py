@@ -61,11 +61,13 @@ class Folder:
         if not self.is_local or fcntl is None:
             yield
             return
-        with self._told("cannot be written"), open(self._own(LOCK), "w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise VknnError(f"{self.text}: another job works in this folder now") from None
+        with contextlib.ExitStack() as undo:
+            with self._told("cannot be written"):
+                file = undo.enter_context(open(self._own(LOCK), "w"))
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise VknnError(f"{self.text}: another job works in this folder now") from None
             yield
 
     def job(self) -> dict[str, Any] | None:
@@ -150,7 +152,12 @@ class Folder:
                 self.filesystem.delete_file(self._own(SUSPECT))
 
     def clear(self) -> None:
-        """Removal of all answers, and of what the job knew; other files stay."""
+        """Removal of all answers, and of what the job knew; other files stay.
+
+        Raises VknnError where there are Parquet files, and nothing says that they are answers.
+        """
+        if self.parts() and not self._info(self._own(JOB)):
+            raise VknnError(f"{self.text} has Parquet files of others: give another folder")
         with self._told("cannot be written"):
             for path in self.parts():
                 self.filesystem.delete_file(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -28,8 +29,8 @@ from vknn.scale.shares import ErrorBound
 from vknn.scale.sources import PARQUET, RecordSource, check_apart, find_source
 
 ENGINES = ("auto", "local", "ray")
-#: Records above which "auto" takes Ray, where it is installed.
-LOCAL_ROWS = 20_000
+#: Records above which "auto" takes Ray, where it is installed; bytes where nobody counted them.
+LOCAL_ROWS, LOCAL_BYTES = 20_000, 1 << 31
 DONE, STOPPED = "done", "stopped"
 #: A folder, pattern, file or address, or a list of these.
 Given = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -138,11 +139,11 @@ def run_job(
         return _Job(predictor, files, folder, schema, total, bound, progress).plan(engine, address)
     folder.create()
     with folder.held():
+        job = _Job(predictor, files, folder, schema, total, bound, progress)
         if restart:
             folder.clear()
         folder.sweep()
         remove_pending(folder)
-        job = _Job(predictor, files, folder, schema, total, bound, progress)
         return job.run(engine, address, redo_suspect)
 
 
@@ -165,11 +166,11 @@ class _Job:
 
     def run(self, engine: str, address: str | None, redo_suspect: bool) -> Report:
         """The job on the engine that fits; its report, which job.json keeps, too."""
-        before = self.folder.job()
-        if before is not None:
-            self._compare(before)
+        before = self._before()
         done = self._done(before)
         self.engine = self._engine(engine, address, before)
+        if before is None:  # what another job left that wrote nothing
+            self.folder.clear()
         try:
             if redo_suspect:
                 self._redo(done, before)
@@ -182,19 +183,20 @@ class _Job:
                 ).run(self._remember)  # fmt: skip
             else:
                 self._local(done, before).run(self._remember)
+            if not redo_suspect and (text := self.outcome.excess(self.bound, is_end=True)):
+                raise JobError(text)
         except JobError as error:
             error.report = self._finish(STOPPED)
             raise
         except BaseException:
-            self._finish(STOPPED)
+            with contextlib.suppress(VknnError):  # such as of a full disk: the first is told
+                self._finish(STOPPED)
             raise
         return self._finish(DONE)
 
     def plan(self, engine: str, address: str | None) -> JobPlan:
         """The plan of :meth:`run`."""
-        before = self.folder.job()
-        if before is not None:
-            self._compare(before)
+        before = self._before()
         done = self._done(before)
         self.engine = self._engine(engine, address, before)
         workers = None
@@ -217,8 +219,14 @@ class _Job:
             "source": list(self.source.given),
         }
 
-    def _compare(self, before: Mapping[str, Any]) -> None:
-        """Check that the folder holds this job. Raises VknnError that says what differs."""
+    def _before(self) -> dict[str, Any] | None:
+        """What job.json says of this job; None where the folder has no answers of any.
+
+        Raises VknnError that says what differs where it holds another one.
+        """
+        before = self.folder.job()
+        if before is None:
+            return None
         unlike = [
             f"{key} {_short(before.get(key))}, not {_short(self.document[key])}"
             for key in ("model", "source")
@@ -230,11 +238,14 @@ class _Job:
             for key in own
             if others.get(key) != own[key]
         ]
-        if unlike:
+        if not unlike:
+            return before
+        if self.folder.parts():
             raise VknnError(
                 f"{self.folder.text} holds another job: {'; '.join(unlike)}; give another folder, "
                 "or --restart, which removes its answers"
             )
+        return None
 
     def _done(self, before: Mapping[str, Any] | None) -> set[Any]:
         """Names of the records that have rows; what earlier runs did is counted."""
@@ -276,7 +287,8 @@ class _Job:
             return "ray"
         if own.per_device > 1 or (own.workers or 1) > 1 or own.device == "gpu":
             return "ray"
-        large = self.outcome.total is None or self.outcome.total > LOCAL_ROWS
+        count = self.outcome.total
+        large = sum(self.source.sizes) > LOCAL_BYTES if count is None else count > LOCAL_ROWS
         return "ray" if large and has_ray() else "local"
 
     def _is_left(self, done: set[Any]) -> bool:
@@ -303,6 +315,7 @@ class _Job:
         ids = set(suspects.column(self.predictor.id).to_pylist())
         found: list[Any] = []
         self.outcome.rows -= len(ids)
+        self.outcome.errors -= self._errors_of(suspects, ids)
         again = replace_run(self._local(done - ids, before), ids, found.append)
         again.run(self._remember)
         wrong = set(suspects.column(DEVICE).to_pylist()) & set(self.outcome.devices)
@@ -311,9 +324,21 @@ class _Job:
                 f"the rows are suspect because device {wrong.pop()} computed wrong: --device names "
                 "another, such as numpy"
             )
+        again_ids = {i for table in found for i in table.column(self.predictor.id).to_pylist()}
+        if gone := sorted(map(str, ids - again_ids)):
+            raise VknnError(f"{len(gone)} suspect records are not in the source now: {gone[0]!r}")
         replace_rows(self.folder, suspects, found, self.predictor.id)
         self.folder.clear_suspects()
         self.outcome.suspects = 0
+
+    def _errors_of(self, suspects: Any, ids: set[Any]) -> Counter[str]:
+        """Errors of the suspect rows, by type."""
+        found: Counter[str] = Counter()
+        for path in set(suspects.column("file").to_pylist()):
+            rows = self.folder.read_part(path, [self.predictor.id or "", ERROR]).to_pylist()
+            wrong = [r[ERROR]["type"] for r in rows if r[self.predictor.id] in ids and r[ERROR]]
+            found.update(wrong)
+        return found
 
     def _finish(self, state: str) -> Report:
         report = self.outcome.report(self.folder.text, state, self.engine)

@@ -17,29 +17,39 @@ class Killed:
     A batch that was under way when a process ended is computed record by record; a record that was
     alone then is counted.
 
+    Args:
+        folder: The job's folder.
+        has_names: Whether records have names; without them nothing can be noted.
+
     Attributes:
-        suspicious: Names of the records that were under way.
+        suspicious: Names of the records that were under way, as text.
     """
 
-    def __init__(self, folder: Folder) -> None:
-        self._folder = folder
-        before = folder.running()
-        self.suspicious: set[Any] = set(before.get("suspicious", ()))
+    def __init__(self, folder: Folder, has_names: bool = True) -> None:
+        self._folder, self._has_names = folder, has_names
+        before = folder.running() if has_names else {}
+        self.suspicious: set[str] = set(before.get("suspicious", ()))
         self._deaths: dict[str, int] = dict(before.get("deaths", {}))
         self._exit = str(before.get("exit", ""))
         now = before.get("now", ())
         if len(now) == 1:
-            self._deaths[str(now[0])] = self._deaths.get(str(now[0]), 0) + 1
+            self._deaths[now[0]] = self._deaths.get(now[0], 0) + 1
         self.suspicious.update(now)
         self._written = bool(before)
 
     def begin(self, names: Sequence[Any]) -> None:
         """Note of the records that are under way now."""
-        document: dict[str, Any] = {"now": list(names)}
+        if not self._has_names:
+            return
+        document: dict[str, Any] = {"now": [str(name) for name in names]}
         if self.suspicious:
-            document |= {"suspicious": sorted(self.suspicious, key=str), "deaths": self._deaths}
+            document |= {"suspicious": sorted(self.suspicious), "deaths": self._deaths}
         self._folder.write_running(document)
         self._written = True
+
+    def is_suspicious(self, name: Any) -> bool:
+        """Whether a record was under way when a process ended."""
+        return str(name) in self.suspicious
 
     def is_deadly(self, name: Any) -> bool:
         """Whether a record was alone in two processes that ended."""

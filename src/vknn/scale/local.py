@@ -89,7 +89,7 @@ class LocalRun:
         Raises JobError where more records fail than may, or the device disagrees with NumPy.
         """
         begin = time.monotonic()
-        killed = Killed(self.folder)
+        killed = Killed(self.folder, self.predictor.id is not None)
         with contextlib.ExitStack() as undo:
             worker = undo.enter_context(Worker(self.predictor))
             device = DeviceReport(device_name(worker))
@@ -100,7 +100,7 @@ class LocalRun:
             if self.stored is not None:
                 layout = layout.outputs_of(self.stored)
             else:
-                found = self.sample(worker, layout)
+                found = self.sample(worker, layout, killed)
                 layout = layout if found is None else found[0]
                 remember(layout)
             checks = DeviceChecks(checker, worker, self.predictor)
@@ -128,7 +128,7 @@ class LocalRun:
     ) -> None:  # fmt: skip
         """First what was computed when a process ended, record by record; then the rest."""
         if killed.suspicious:
-            alone = self._batches(layout, pool, killed.suspicious.__contains__, 1)
+            alone = self._batches(layout, pool, killed.is_suspicious, 1)
             for batch in alone:
                 if killed.is_deadly(batch.ids[0]):
                     row = killed.error_row(batch.ids[0], worker.device)
@@ -236,26 +236,30 @@ class LocalRun:
         self.outcome.count(errors)
         self.done.update(batch.ids if self.predictor.id is not None else ())
         writer.add(table)
-        if self.outcome.errors_now > self.bound.most(self.outcome.total or self.outcome.rows):
+        if text := self.outcome.excess(self.bound):
             writer.flush()
-            last = next(error for error in reversed(errors) if error is not None)
-            raise JobError(
-                f"{self.outcome.errors_now} of {self.outcome.rows} records could not be computed, "
-                f"and errors={self.bound} are allowed; the last: {last['type']}: {last['message']}"
-            )
+            last = next((error for error in reversed(errors) if error is not None), None)
+            raise JobError(f"{text}; the last: {last['type']}: {last['message']}" if last else text)
 
-    def sample(self, worker: Worker, layout: JobLayout) -> tuple[JobLayout, Rows, Record] | None:
+    def sample(
+        self, worker: Worker, layout: JobLayout, killed: Killed | None = None
+    ) -> tuple[JobLayout, Rows, Record] | None:
         """The first record that can be computed, its row, and the layout with its outputs.
 
         None where there is none; why the first one cannot is noted then.
         """
         is_fixed = all(is_known(column, self.schema, self.source) for column in layout.inputs)
         first: Exception | None = None
-        for rows in read(self.source, layout.read, 1):
+        for rows in self._singly(layout, killed):
             record = _first(_records(layout, rows, None))
             if record.error is None:
+                if killed is not None:
+                    killed.begin([rows.table.column(0)[0].as_py()])
                 try:
-                    return worker.with_outputs(layout, record, is_fixed), rows, record
+                    found = worker.with_outputs(layout, record, is_fixed)
+                    if killed is not None:
+                        killed.begin([])
+                    return found, rows, record
                 except VknnError as error:
                     first = first or error
                     if not isinstance(error, ValueError):  # not of this record alone
@@ -264,6 +268,17 @@ class LocalRun:
         if first is not None:
             self.outcome.notes.append(f"no record could be computed; the first: {first}")
         return None
+
+    def _singly(self, layout: JobLayout, killed: Killed | None) -> Iterator[Rows]:
+        """The records one by one, those at which a process ended behind the others."""
+        if killed is None or not killed.suspicious:
+            yield from read(self.source, layout.read, 1)
+            return
+        yield from read(self.source, layout.read, 1, lambda n: not killed.is_suspicious(n))
+        yield from read(
+            self.source, layout.read, 1,
+            lambda n: killed.is_suspicious(n) and not killed.is_deadly(n),
+        )  # fmt: skip
 
     def _suspect(self, table: Any) -> None:
         """Note of the rows that the device wrote since it last agreed with NumPy."""

@@ -12,6 +12,10 @@ from typing import Any
 
 from vknn.errors import VknnError
 from vknn.scale.report import DeviceReport, Report
+from vknn.scale.shares import ErrorBound
+
+#: Records among which a share of errors is taken at least, where nobody knows how many come.
+UNCOUNTED_ROWS = 10_000
 
 
 class JobError(VknnError):
@@ -68,6 +72,16 @@ class Outcome:
             self.new_rows += 1
             if error is not None:
                 self.errors[error["type"]] += 1
+
+    def excess(self, bound: ErrorBound, is_end: bool = False) -> str:
+        """The reason to end the job: too many records failed. Empty where they did not."""
+        rows = self.total or (self.rows if is_end else max(self.rows, UNCOUNTED_ROWS))
+        if self.errors_now <= bound.most(rows):
+            return ""
+        return (
+            f"{self.errors_now} of {self.rows} records could not be computed, and errors={bound} "
+            "are allowed"
+        )
 
     def report(self, output: str, state: str, engine: str) -> Report:
         """The report so far."""

@@ -20,6 +20,8 @@ from vknn.scale.sources import ARRAYS, BYTES, DATA, OWN_ID, PARQUET, PICTURES, R
 #: Bytes of a member of an archive or of a picture at most.
 MOST_BYTES = 1 << 30
 _READERS = 8
+#: Rows of Parquet that are read together, be it for batches of one row.
+_LEAST_ROWS = 32
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ def _read_parquet(
     source: RecordSource, columns: Sequence[str], rows: int, wanted: _Wanted
 ) -> Iterator[Rows]:
     pa = arrow()
+    types: dict[str, Any] = {}
     for path in source.paths:
         file = _parquet(source, path)
         if missing := [name for name in columns if name not in file.schema_arrow.names]:
@@ -124,15 +127,35 @@ def _read_parquet(
                 f"{path} has no column {missing[0]!r}; it has {', '.join(file.schema_arrow.names)}"
             )
         try:
-            for batch in file.iter_batches(rows, columns=list(dict.fromkeys(columns))):
-                table = pa.Table.from_batches([batch])
+            for batch in file.iter_batches(
+                max(rows, _LEAST_ROWS), columns=list(dict.fromkeys(columns))
+            ):
+                table = _in_types(pa.Table.from_batches([batch]), types, path, source.paths[0])
                 if wanted is not None:
                     ids = table.column(columns[0]).to_pylist()
                     table = table.filter(pa.array([wanted(i) for i in ids], pa.bool_()))
-                if table.num_rows:
-                    yield Rows(table)
+                for begin in range(0, table.num_rows, rows):
+                    yield Rows(table.slice(begin, rows))
         except (pa.ArrowException, OSError) as error:
             raise VknnError(f"{path} cannot be read: {error}") from None
+
+
+def _in_types(table: Any, types: dict[str, Any], path: str, first: str) -> Any:
+    """A table whose plain columns have the types of the first file's; raises InputError."""
+    pa = arrow()
+    for number, field in enumerate(table.schema):
+        known = types.setdefault(field.name, field.type)
+        nested = pa.types.is_nested(known) or isinstance(known, pa.ExtensionType)
+        if known.equals(field.type) or nested or pa.types.is_null(known):
+            continue
+        try:
+            column = table.column(number).cast(known)
+        except pa.ArrowException:
+            raise InputError(
+                f"{path}: column {field.name!r} is {field.type}, and {known} in {first}"
+            ) from None
+        table = table.set_column(number, field.name, column)
+    return table
 
 
 def _read_arrays(
@@ -188,8 +211,9 @@ def _tar_rows(source: RecordSource, path: str) -> Iterator[dict[str, Any]]:
     known = OWN_ID[source.kind]
     row: dict[str, Any] = {}
     try:
-        with opened(source, path) as file, tarfile.open(fileobj=file, mode="r|*") as archive:
+        with opened(source, path) as file, tarfile.open(fileobj=file, mode="r:*") as archive:
             for member in archive:
+                archive.members = []  # which would hold all of them
                 if not member.isfile():
                     continue
                 folder, name = posixpath.split(member.name)
@@ -203,10 +227,24 @@ def _tar_rows(source: RecordSource, path: str) -> Iterator[dict[str, Any]]:
                     raise InputError(f"{path}: {member.name} has {member.size} bytes, too many")
                 held = archive.extractfile(member)
                 row[ending.lower()] = b"" if held is None else held.read()
+            _check_end(archive)
     except (tarfile.TarError, EOFError, OSError) as error:
         raise VknnError(f"{path} cannot be read as an archive: {error}") from None
     if row:
         yield row
+
+
+def _check_end(archive: tarfile.TarFile) -> None:
+    """Check that an archive ends where tarfile stopped; raises tarfile.ReadError.
+
+    It takes any header but the first that is cut off or damaged for the end.
+    """
+    file = archive.fileobj
+    assert file is not None
+    file.seek(archive.offset)
+    block = file.read(tarfile.BLOCKSIZE)
+    if block.strip(b"\0") or len(block) not in (0, tarfile.BLOCKSIZE):
+        raise tarfile.ReadError(f"it is cut off or damaged at byte {archive.offset}")
 
 
 def _parquet(source: RecordSource, path: str) -> Any:
@@ -286,9 +324,10 @@ def _tensor_column(array: np.ndarray, path: str) -> Any:
     pa = arrow()
     if array.dtype.kind not in "fiub":
         raise InputError(f"{path} holds {array.dtype}: numbers are read")
+    array = array.astype(np.uint8 if array.dtype.kind == "b" else array.dtype.newbyteorder("="))
     if array.ndim == 1:
         return pa.array(array)
-    if array.dtype.kind == "b" or 0 in array.shape[1:]:
+    if 0 in array.shape[1:]:
         return pa.array(list(array.reshape(len(array), -1)))
     flat = pa.array(np.ascontiguousarray(array).reshape(-1))
     storage = pa.FixedSizeListArray.from_arrays(flat, int(np.prod(array.shape[1:])))
