@@ -18,6 +18,7 @@ from tests.coreml_writer import layer, model
 from tests.small_model import write_small_model
 
 from vknn import scale
+from vknn.pictures import ImageOptions, open_picture, picture_array
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Squares of four numbers.
@@ -69,6 +70,12 @@ def png(seed: int = 0, size: tuple[int, int] = (8, 8), mode: str = "RGB") -> byt
     file = io.BytesIO()
     Image.fromarray(shape, mode).save(file, "png")
     return file.getvalue()
+
+
+def read_picture(path: Path, size: tuple[int, int] | None = None) -> np.ndarray:
+    """The array of a picture, as `vknn run` makes it for a network of 3 x 8 x 8."""
+    made, _ = picture_array(open_picture(path), (3, 8, 8), ImageOptions(size=size))
+    return made
 
 
 def pictures(folder: Path, count: int) -> list[Path]:

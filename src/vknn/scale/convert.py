@@ -14,6 +14,7 @@ from vknn.errors import VknnError
 from vknn.named_files import replacing
 from vknn.scale.folder import Folder
 from vknn.scale.optional import arrow
+from vknn.scale.records import cells_of
 
 FORMATS = ("parquet", "npz", "jsonl")
 
@@ -107,12 +108,29 @@ def _array(name: str, column: Any) -> np.ndarray:
         if column.null_count:
             raise _no_nulls(name)
         return np.asarray(column.to_numpy())
+    if pa.types.is_list(type_):
+        return _stacked(name, column)
     if pa.types.is_string(type_) or pa.types.is_struct(type_):
         return np.array(["" if v is None else _text(v) for v in column.to_pylist()])
-    raise VknnError(
-        f"column {name!r} has rows of different shapes ({type_}), which .npz has no place for: "
-        "--format jsonl"
-    )
+    raise VknnError(f"column {name!r} is {type_}, which .npz has no place for: --format jsonl")
+
+
+def _stacked(name: str, column: Any) -> np.ndarray:
+    """Lists as an array, where all rows have one shape."""
+    cells = list(cells_of(column))
+    there = [cell for cell in cells if isinstance(cell, np.ndarray)]
+    nulls = sum(cell is None for cell in cells)
+    if len({cell.shape for cell in there}) != 1 or len(there) + nulls < len(cells):
+        raise VknnError(
+            f"column {name!r} has rows of different shapes ({column.type}), which .npz has no place "
+            "for: --format jsonl"
+        )
+    if not nulls:
+        return np.stack(there)
+    if there[0].dtype.kind != "f":
+        raise _no_nulls(name)
+    empty = np.full_like(there[0], np.nan)
+    return np.stack([empty if cell is None else cell for cell in cells])
 
 
 def _no_nulls(name: str) -> VknnError:

@@ -169,7 +169,7 @@ class _Job:
         before = self._before()
         done = self._done(before)
         self.engine = self._engine(engine, address, before)
-        if before is None:  # what another job left that wrote nothing
+        if before is None and self.folder.job() is not None:  # of another one, which wrote nothing
             self.folder.clear()
         try:
             if redo_suspect:

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from vknn.errors import VknnError
+from vknn.errors import DeviceError, VknnError
 from vknn.scale.checking import Checker
 from vknn.scale.device_checks import DeviceChecks
 from vknn.scale.folder import Folder
@@ -32,6 +32,8 @@ from vknn.scale.worker import Worker, device_name
 _AHEAD = 2
 #: Seconds after which a job that is told tells how far it is.
 TELL_SECONDS = 2.0
+#: Records at which a model may fail before one is computed.
+_TRIES = 32
 
 
 @dataclass
@@ -136,6 +138,7 @@ class LocalRun:
                     continue
                 killed.begin(batch.ids)
                 self._computed(worker, layout, [batch], killed, checks, writer)
+            writer.flush()  # or a process that ends later would know nothing of these
             killed.forget()
         batches = self._batches(layout, pool, lambda _: True, self.predictor.batch_size)
         with contextlib.closing(read_ahead(batches, _AHEAD)) as ahead:
@@ -250,6 +253,7 @@ class LocalRun:
         """
         is_fixed = all(is_known(column, self.schema, self.source) for column in layout.inputs)
         first: Exception | None = None
+        failed: list[VknnError] = []
         for rows in self._singly(layout, killed):
             record = _first(_records(layout, rows, None))
             if record.error is None:
@@ -260,11 +264,17 @@ class LocalRun:
                     if killed is not None:
                         killed.begin([])
                     return found, rows, record
+                except DeviceError:
+                    raise
                 except VknnError as error:
                     first = first or error
-                    if not isinstance(error, ValueError):  # not of this record alone
-                        raise
+                    if not isinstance(error, ValueError):  # perhaps not of this record alone
+                        failed.append(error)
+                    if len(failed) == _TRIES:
+                        break
             first = first or record.error
+        if failed:
+            raise failed[0]
         if first is not None:
             self.outcome.notes.append(f"no record could be computed; the first: {first}")
         return None

@@ -29,6 +29,8 @@ from vknn.session import Session, engine_of
 _NO_RECIPE = "none"
 #: A device that failed once may work when it is opened anew; a second time it does not.
 _REOPENED = 1
+#: Contents of the files with layers that were run: a second time their layers would be there.
+_ran: set[bytes] = set()
 
 
 class Worker:
@@ -250,10 +252,17 @@ class Worker:
 
 
 def run_layers(predictor: Predictor) -> None:
-    """Run of the Python files that register layers of one's own. Raises VknnError."""
+    """Run of the Python files that register layers of one's own, once a process each.
+
+    Raises VknnError.
+    """
     for path in predictor.layers:
         try:
+            contents = Path(path).read_bytes()
+            if contents in _ran:
+                continue
             runpy.run_path(os.fspath(path))
+            _ran.add(contents)
         except VknnError:
             raise
         except Exception as error:
