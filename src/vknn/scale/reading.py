@@ -127,9 +127,8 @@ def _read_parquet(
                 f"{path} has no column {missing[0]!r}; it has {', '.join(file.schema_arrow.names)}"
             )
         try:
-            for batch in file.iter_batches(
-                max(rows, _LEAST_ROWS), columns=list(dict.fromkeys(columns))
-            ):
+            many = rows * max(1, _LEAST_ROWS // rows)
+            for batch in file.iter_batches(many, columns=list(dict.fromkeys(columns))):
                 table = _in_types(pa.Table.from_batches([batch]), types, path, source.paths[0])
                 if wanted is not None:
                     ids = table.column(columns[0]).to_pylist()
