@@ -1,0 +1,149 @@
+"""``vknn batch``: lines of JSON, plans, exit codes, help; and what is imported when."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyarrow")
+from tests.scale.jobs import answers, batch, table, vectors, write_net
+
+from vknn.cli import main
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[object]:
+    source = table(tmp_path / "t.parquet", vectors(5), more=list(range(5)))
+    return [write_net(tmp_path), source, "--output", tmp_path / "out", "--id", "id"]
+
+
+def test_json(words: list[object], tmp_path: Path) -> None:
+    done = batch(*words, "--json", "--keep", "more", "--input", "data=data")
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert found[-1]["state"] == "done" and found[-1]["rows"] == 5 and found[-1]["errors"] == {}
+    assert all(line["state"] == "running" for line in found[:-1])
+    assert [row["more"] for row in answers(tmp_path / "out")] == list(range(5))
+
+
+def test_lines_of_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    from vknn.cli.batch import _tell_json
+    from vknn.scale.outcome import Outcome
+
+    outcome = Outcome(total=9)
+    outcome.count([None, {"type": "InputError"}])
+    _tell_json(outcome)
+    line = json.loads(capsys.readouterr().out)
+    assert (line["state"], line["rows"], line["total"], line["errors"]) == ("running", 2, 9, 1)
+    assert line["seconds"] >= 0 and line["rows_per_second"] >= 0
+
+
+def test_dry_run(words: list[object], tmp_path: Path) -> None:
+    done = batch(*words, "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "5 records in 1 files (parquet" in done.stdout
+    assert "input data from column data" in done.stdout and not (tmp_path / "out").exists()
+    found = json.loads(batch(*words, "--dry-run", "--json").stdout)
+    assert found["source"]["records"] == 5 and found["engine"] == "local"
+
+
+def test_formats(words: list[object], tmp_path: Path) -> None:
+    done = batch(*words, "--format", "npz")
+    assert done.returncode == 0 and f"written: {tmp_path / 'out'}.npz" in done.stdout
+    with np.load(tmp_path / "out.npz") as arrays:
+        np.testing.assert_array_equal(np.stack(list(arrays["out"])), np.square(vectors(5)))
+
+
+@pytest.mark.parametrize(
+    "more, code, text",
+    [
+        (["--input", "data"], 2, "write it as NAME=COLUMN, an input and a column"),
+        (["--input", "data=x"], 2, "has no column 'x'"),
+        (["--errors", "few"], 2, "errors='few': expected a number of records"),
+        (["--check", "often"], 2, "check='often' is no share"),
+        (["--recipe", "nowhere.json"], 2, "nowhere.json"),
+        (["--layers", "nowhere.py"], 2, "nowhere.py"),
+        (["--engine", "spark"], 2, "invalid choice: 'spark'"),
+        (["--batch-size", "0"], 2, "batch_size=0"),
+        (["--address", "ray://x"], 2, "an address is of a Ray cluster"),
+    ],
+)
+def test_errors_are_lines(
+    more: list[str], code: int, text: str, words: list[object],
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    arguments = ["batch", *map(str, words), "--device", "numpy", "--engine", "local", *more]
+    try:
+        found = main(arguments)
+    except SystemExit as end:
+        found = int(str(end.code))
+    assert found == code
+    errors = capsys.readouterr().err
+    assert text in errors or text in _of_child(arguments), errors
+
+
+def _of_child(arguments: list[str]) -> str:
+    """What a process says, whose child's lines are not seen here."""
+    done = subprocess.run(
+        [sys.executable, "-m", "vknn", *arguments], capture_output=True, text=True, timeout=60
+    )
+    assert "Traceback" not in done.stderr and done.stderr.count("\n") == 1
+    return done.stderr
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["batch", "--help"])
+    assert end.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for option in ("--output FOLDER", "--id COLUMN", "--errors N", "--redo-suspect", "--dry-run"):
+        assert option in text
+    assert "0.1%" in text
+
+
+BLOCKED = """
+import sys
+sys.modules["pyarrow"] = None
+sys.modules["ray"] = None
+from vknn.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_without_pyarrow(words: list[object]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED, "batch", *map(str, words), "--device", "numpy"],
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 2 and done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("vknn: error: tables are read and written with pyarrow, which cannot be")
+    assert line.endswith('pip install "vknn[ray]"')
+
+
+@pytest.mark.parametrize("what", ["vknn", "vknn.scale", "vknn.cli.batch"])
+def test_imports_are_late(what: str) -> None:
+    code = f"import sys, {what}; print([m for m in ('ray', 'pyarrow', 'pandas') if m in sys.modules])"
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=os.environ
+    )
+    assert found.stdout == "[]\n", found.stderr
+
+
+def test_a_local_job_imports_no_ray(words: list[object]) -> None:
+    code = (
+        "import sys\nfrom vknn import scale\n"
+        "scale.run(*sys.argv[1:4], id='id', device='numpy')\nprint('ray' in sys.modules)"
+    )
+    model, source, _, output, *_ = map(str, words)
+    found = subprocess.run(
+        [sys.executable, "-c", code, source, model, output], capture_output=True, text=True,
+        timeout=60,
+    )  # fmt: skip
+    assert found.stdout == "False\n", found.stderr
