@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+import pytest
 from tests.coreml_writer import layer, model
 from tests.small_model import write_small_model
 
 from vknn import scale
 from vknn.pictures import ImageOptions, open_picture, picture_array
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Squares of four numbers.
@@ -118,7 +120,7 @@ def by_id(folder: Path | str, name: str = "id") -> dict[Any, dict[str, Any]]:
     return found
 
 
-def rows_of(found: pa.Table) -> list[dict[str, Any]]:
+def rows_of(found: Any) -> list[dict[str, Any]]:
     """Rows of a table; tensors as arrays."""
     columns: dict[str, list[Any]] = {}
     for name in found.column_names:
@@ -163,6 +165,7 @@ def command(*arguments: object) -> list[str]:
 def batch(*arguments: object, **more: Any) -> subprocess.CompletedProcess[str]:
     """``vknn batch`` on the host, in a process of its own."""
     return subprocess.run(
-        command(*arguments, "--device", "numpy", "--engine", "local"), capture_output=True, text=True, timeout=120,
+        command(*arguments, "--device", "numpy", "--engine", "local"),
+        capture_output=True, text=True, timeout=120,
         env={**os.environ, **more.pop("environment", {})}, **more,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A layer for ncnn that ends its process, fails or waits where the tests ask for it; run by --layers.
+"""A layer for ncnn that ends its process, fails or waits where tests ask for it; for --layers.
 
 VKNN_TEST_PROBE is "value:what" with commas between; value is the first number of a record, and what
 is kill, kill-once=FILE, fail, or sleep=SECONDS. "*" is any value.

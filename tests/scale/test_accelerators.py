@@ -1,4 +1,4 @@
-"""Ray's accelerators as Vulkan devices, leases of devices, and the keeper's memory: all without Ray."""
+"""Ray's accelerators as Vulkan devices, leases, and the keeper's memory: all without Ray."""
 
 from __future__ import annotations
 
@@ -28,7 +28,11 @@ def card(index: int, vendor: int, pci: str | None, kind: str = "discrete", **mor
 
 def test_a_number_counts_in_the_order_of_addresses() -> None:
     """Vulkan lists devices in whatever order its loader finds them."""
-    found = [card(0, NVIDIA, "0000:af:00.0"), card(1, MESA, None, "cpu"), card(2, NVIDIA, "0000:3b:00.0")]
+    found = [
+        card(0, NVIDIA, "0000:af:00.0"),
+        card(1, MESA, None, "cpu"),
+        card(2, NVIDIA, "0000:3b:00.0"),
+    ]
     assert assigned_device(["0"], found) == "pci:0000:3b:00.0"
     assert assigned_device(["1"], found) == "pci:0000:af:00.0"
     assert assigned_device([" 1 ", "0"], found) == "pci:0000:af:00.0"
@@ -82,7 +86,9 @@ def test_cards_without_an_address() -> None:
 
 
 def test_devices_that_cannot_be_used_do_not_count() -> None:
-    old = Snapshot(0, "old", "discrete", vendor_id=NVIDIA, pci="0000:01:00.0", api_version=(1, 0, 0))
+    old = Snapshot(
+        0, "old", "discrete", vendor_id=NVIDIA, pci="0000:01:00.0", api_version=(1, 0, 0)
+    )
     assert cards_of([old]) == [] and offered([old]) == []
 
 
@@ -127,7 +133,10 @@ def keeper(bound: str | None = None, total: int | None = 100) -> Keeper:
 def test_the_keeper_counts() -> None:
     kept = keeper()
     kept.begin("d", "Card", "b1")
-    assert kept.end("b1", BatchProgress("d", rows=3, errors={"InputError": 1}, busy=2.0, cold=1.5)) == ""
+    assert (
+        kept.end("b1", BatchProgress("d", rows=3, errors={"InputError": 1}, busy=2.0, cold=1.5))
+        == ""
+    )
     kept.begin("d", "Card", "b2")
     kept.end("b2", BatchProgress("d", rows=4, checks=1, largest=0.5, memory=7))
     state = kept.state()

@@ -8,9 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
 from tests.coreml_writer import layer, model
 from tests.scale.jobs import (
     ANY_SQUARES,
@@ -31,6 +28,9 @@ from vknn import scale
 from vknn.errors import InputError, UnsupportedLayerError, VknnError
 from vknn.scale.columns import OutputColumn, output_columns
 from vknn.scale.convert import convert
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 
 
 def whole(folder: Path) -> Any:
@@ -77,7 +77,9 @@ def test_nested_lists_of_all_types(rank: int, dtype: str) -> None:
     arrays: list[Any] = []
     for shape in shapes:
         values = rng.integers(0, 2, shape[:rank])
-        arrays.append(values.astype(str).astype(object) if dtype == "text" else values.astype(dtype))
+        arrays.append(
+            values.astype(str).astype(object) if dtype == "text" else values.astype(dtype)
+        )
     column = OutputColumn("y", "y", dtype, (None,) * rank)
     found = column.array([arrays[0], None, *arrays[1:], None]).to_pylist()
     assert found == [arrays[0].tolist(), None, *(a.tolist() for a in arrays[1:]), None]
@@ -114,7 +116,9 @@ def test_values_that_do_not_fit_their_column() -> None:
     assert "its shape is [3, 1]" in str(column.problem(np.zeros((3, 1))))
     assert "its shape is [2]" in str(column.problem(np.zeros(2)))
     scores = OutputColumn("s", "s", "float64", None)
-    assert scores.problem({"a": 1.0}) is None and scores.problem(np.zeros(2)) == "it is no dictionary"
+    assert (
+        scores.problem({"a": 1.0}) is None and scores.problem(np.zeros(2)) == "it is no dictionary"
+    )
 
 
 def test_dictionaries_and_labels(tmp_path: Path) -> None:
@@ -136,7 +140,9 @@ def test_dictionaries_and_labels(tmp_path: Path) -> None:
             right = session.run({"x": x})
             for name, value in right.items():
                 column = name if name in row else f"{name}_output"
-                expected = {k: float(v) for k, v in value.items()} if isinstance(value, dict) else value
+                expected = (
+                    {k: float(v) for k, v in value.items()} if isinstance(value, dict) else value
+                )
                 assert row[column] == expected
     assert any(isinstance(value, dict) for value in names.values())
     scores = found.schema.field("scores").type
@@ -165,9 +171,7 @@ def test_names_that_collide(tmp_path: Path) -> None:
         net = write_net(tmp_path, text.replace("data out", f"data {name}"))
         table(tmp_path / "t.parquet", vectors(2), own=pa.array(["a", "b"]))
         out = tmp_path / name
-        job(
-            tmp_path / "t.parquet", net, out, id="id", keep=["own"], columns={"data": "data"}
-        )
+        job(tmp_path / "t.parquet", net, out, id="id", keep=["own"], columns={"data": "data"})
         rows = answers(out)
         np.testing.assert_array_equal(rows[1][f"{name}_output"], np.square(vectors(2)[1]))
         assert rows[1]["own"] == "b" and rows[1]["device"] == "numpy"
@@ -214,7 +218,8 @@ def test_what_is_found(tmp_path: Path) -> None:
         image.fromarray(row[None]).save(tmp_path / "in" / f"{number}.png")
     net = write_net(
         tmp_path,
-        "7767517\n3 3\nInput data 0 1 data 0=6 1=1 2=1\nBinaryOp scale 1 1 data scaled 0=2 1=1 2=1\n"
+        "7767517\n3 3\nInput data 0 1 data 0=6 1=1 2=1\n"
+        "BinaryOp scale 1 1 data scaled 0=2 1=1 2=1\n"
         "Reshape out 1 1 scaled out 0=6 1=1\n",
     )
     recipe = {
@@ -281,7 +286,9 @@ def test_conversions_that_cannot_be(tmp_path: Path) -> None:
 def test_job_json(tmp_path: Path) -> None:
     table(tmp_path / "t.parquet", vectors(3))
     net = write_net(tmp_path)
-    report = job(tmp_path / "t.parquet", net, tmp_path / "out", id="id", mean=np.ones(3, np.float32))
+    report = job(
+        tmp_path / "t.parquet", net, tmp_path / "out", id="id", mean=np.ones(3, np.float32)
+    )
     found = document(tmp_path / "out")
     assert found["state"] == "done" and found["vknn"] == vknn.__version__
     assert found["model"]["name"] == "net.param" and len(found["model"]["sha256"]) == 64

@@ -1,4 +1,4 @@
-"""Pictures that are none, or not as others are: rows with errors, among neighbours that are right."""
+"""Pictures that are none, or not as others are: rows with errors, and neighbours that are right."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("pyarrow")
-Image = pytest.importorskip("PIL.Image")
 from tests.scale.jobs import answers, batch, by_id, job, picture_net, pictures, png, read_picture
 
 import vknn
 from vknn.scale import JobError
+
+Image = pytest.importorskip("PIL.Image")
 
 
 def chunk(kind: bytes, data: bytes) -> bytes:
@@ -86,7 +85,9 @@ def test_rows_of_all(mixed: Path, tmp_path: Path) -> None:
         assert error["attempts"] == 1 and error["type"].endswith("Error")
         assert rows[name]["out"] is rows[name]["label"] is rows[name]["probability"] is None
     for number in range(3):
-        np.testing.assert_array_equal(rows[f"z{number}.png"]["out"], rows[f"{number:04}.png"]["out"])
+        np.testing.assert_array_equal(
+            rows[f"z{number}.png"]["out"], rows[f"{number:04}.png"]["out"]
+        )
 
 
 def test_pictures_of_other_kinds_are_as_in_sessions(mixed: Path, tmp_path: Path) -> None:
@@ -107,7 +108,9 @@ def test_only_bad_ones(tmp_path: Path) -> None:
     report = job(folder, picture_net(tmp_path), tmp_path / "out")
     assert report.state == "done" and report.errors == {"UnreadableFileError": 3}
     assert "no record could be computed; the first:" in report.notes[0]
-    assert [set(row) for row in answers(tmp_path / "out")] == [{"path", "device", "batch", "error"}] * 3
+    assert [set(row) for row in answers(tmp_path / "out")] == [
+        {"path", "device", "batch", "error"}
+    ] * 3
     pictures(folder, 2)  # now there are good ones, which have outputs
     again = job(folder, picture_net(tmp_path), tmp_path / "out")
     assert again.new_rows == 2 and len(by_id(tmp_path / "out", "path")) == 5

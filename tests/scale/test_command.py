@@ -10,8 +10,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("pyarrow")
 from tests.scale.jobs import answers, batch, table, vectors, write_net
 
 from vknn.cli import main
@@ -129,7 +127,9 @@ def test_without_pyarrow(words: list[object]) -> None:
 
 @pytest.mark.parametrize("what", ["vknn", "vknn.scale", "vknn.cli.batch"])
 def test_imports_are_late(what: str) -> None:
-    code = f"import sys, {what}; print([m for m in ('ray', 'pyarrow', 'pandas') if m in sys.modules])"
+    code = (
+        f"import sys, {what}; print([m for m in ('ray', 'pyarrow', 'pandas') if m in sys.modules])"
+    )
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, env=os.environ
     )

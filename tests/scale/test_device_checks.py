@@ -8,10 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pa = pytest.importorskip("pyarrow")
-pq = pytest.importorskip("pyarrow.parquet")
-from tests.scale.jobs import PROBE, answers, by_id, document, job, rows_of, table, vectors, write_net
+from tests.scale.jobs import (
+    PROBE,
+    answers,
+    by_id,
+    document,
+    job,
+    rows_of,
+    table,
+    vectors,
+    write_net,
+)
 
 import vknn
 from vknn import scale
@@ -19,6 +26,9 @@ from vknn.errors import DeviceLostError, VknnError
 from vknn.scale import checking, parts
 from vknn.scale.checking import is_sampled
 from vknn.scale.shares import share_of
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 
 #: Twice a number, but of numbers above 50 one more: as a broken card would have it.
 WRONG = """
@@ -64,7 +74,9 @@ def check_right(folder: Path, count: int) -> None:
 @pytest.mark.device
 def test_the_first_check_refuses(net: Path, tmp_path: Path) -> None:
     source = table(tmp_path / "t.parquet", vectors(8) + 60)
-    with pytest.raises(scale.JobError, match=r"disagrees with NumPy: record 'r0': output 'out'") as e:
+    with pytest.raises(
+        scale.JobError, match=r"disagrees with NumPy: record 'r0': output 'out'"
+    ) as e:
         run(source, net, tmp_path / "out")
     assert answers(tmp_path / "out") == [] and e.value.report is not None
     (device,) = e.value.report.devices.values()
@@ -114,7 +126,10 @@ def test_suspect_rows_are_listed(suspect: tuple[Path, list[str]]) -> None:
     rows = by_id(folder)
     assert [row["id"] for row in listed] == names
     for row in listed:
-        assert (row["device"], row["batch"]) == (rows[row["id"]]["device"], rows[row["id"]]["batch"])
+        assert (row["device"], row["batch"]) == (
+            rows[row["id"]]["device"],
+            rows[row["id"]]["batch"],
+        )
         held = pq.read_table(row["file"]).column("id").to_pylist()
         assert row["id"] in held
 
@@ -155,7 +170,9 @@ def test_suspect_rows_that_the_source_lost(
     values = vectors(COUNT)
     kept = [n for n in range(COUNT) if f"r{n}" != names[0]]
     table(tmp_path / "t.parquet", values[kept], [f"r{n}" for n in kept])
-    with pytest.raises(VknnError, match=f"1 suspect records are not in the source now: '{names[0]}'"):
+    with pytest.raises(
+        VknnError, match=f"1 suspect records are not in the source now: '{names[0]}'"
+    ):
         run(tmp_path / "t.parquet", net, folder, redo_suspect=True, device="numpy")
     assert (folder / "_vknn" / "suspect.parquet").exists()
 

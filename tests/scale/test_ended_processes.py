@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("pyarrow")
 from tests.scale.jobs import (
     PROBE,
     answers,
@@ -195,7 +193,10 @@ SLOW = probing("*:sleep=0.02")
     "how",
     [
         "interrupt",
-        *(pytest.param(n, marks=pytest.mark.slow) for n in ("kill-parent", "kill-child", "terminate")),
+        *(
+            pytest.param(n, marks=pytest.mark.slow)
+            for n in ("kill-parent", "kill-child", "terminate")
+        ),
     ],
 )
 def test_ended_in_the_middle(how: str, net: Path, tmp_path: Path) -> None:

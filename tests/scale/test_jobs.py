@@ -71,9 +71,7 @@ def test_another_job_is_refused(net: Path, source: Path, tmp_path: Path) -> None
     assert report.new_rows == report.rows == 50 and len(by_id(tmp_path / "out")) == 50
 
 
-def test_what_does_not_change_answers_may_differ(
-    net: Path, source: Path, tmp_path: Path
-) -> None:
+def test_what_does_not_change_answers_may_differ(net: Path, source: Path, tmp_path: Path) -> None:
     job(source, net, tmp_path / "out", id="id")
     report = job(source, net, tmp_path / "out", id="id", batch_size=7, check="1/2", errors=3)
     assert report.new_rows == 0
@@ -86,7 +84,9 @@ def test_a_job_that_wrote_nothing_leaves_its_folder(
     with pytest.raises(InputError, match="no input 'x'"):
         job(source, net, tmp_path / "out", id="id", columns={"x": "data"})
     report = job(source, net, tmp_path / "out", id="id", columns={"data": "data"})
-    assert report.rows == 50 and document(tmp_path / "out")["options"]["columns"] == {"data": "data"}
+    assert report.rows == 50 and document(tmp_path / "out")["options"]["columns"] == {
+        "data": "data"
+    }
 
 
 def test_a_damaged_job(net: Path, source: Path, tmp_path: Path) -> None:
@@ -200,9 +200,8 @@ def test_options_that_are_refused(
 def test_which_engine(net: Path, tmp_path: Path) -> None:
     """A small archive, whose records nobody counted, is no reason to start Ray."""
     pytest.importorskip("PIL")
-    from tests.scale.test_reading import shard
-
     from tests.scale.jobs import picture_net
+    from tests.scale.test_reading import shard
 
     shard(tmp_path / "a.tar", 0, 3)
     report = job(tmp_path / "a.tar", picture_net(tmp_path), tmp_path / "out", engine="auto")

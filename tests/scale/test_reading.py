@@ -1,4 +1,4 @@
-"""Reading: pictures, Parquet, arrays and archives, whole and damaged; ids; columns that do not fit."""
+"""Reading: pictures, Parquet, arrays and archives, whole and damaged; ids; misfits."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pa = pytest.importorskip("pyarrow")
 from tests.scale.jobs import (
     ANY_SQUARES,
     answers,
@@ -30,6 +28,7 @@ from tests.scale.jobs import (
 import vknn
 from vknn.errors import InputError, VknnError
 
+pa = pytest.importorskip("pyarrow")
 pytest.importorskip("PIL")
 pq = pytest.importorskip("pyarrow.parquet")
 
@@ -68,7 +67,7 @@ def forms(values: np.ndarray) -> dict[str, Any]:
         "fixed list": fixed,
         "tensor": tensor,
         "slice of a tensor": pa.concat_arrays([tensor.slice(0, 1), tensor]).slice(1),
-        "nested list": pa.array([[list(r)] for r in values.tolist()], pa.list_(pa.list_(pa.float32()))),
+        "nested list": pa.array(values[:, None].tolist(), pa.list_(pa.list_(pa.float32()))),
         "doubles": pa.array([r.tolist() for r in values], pa.list_(pa.float64())),
     }  # fmt: skip
 
@@ -206,7 +205,9 @@ def test_types_of_ids(ids: Any, tmp_path: Path, net: Path) -> None:
 def test_several_files_and_their_columns(tmp_path: Path, net: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(3):
-        table(tmp_path / "in" / f"{number}.parquet", vectors(3), [f"{number}-{i}" for i in range(3)])
+        table(
+            tmp_path / "in" / f"{number}.parquet", vectors(3), [f"{number}-{i}" for i in range(3)]
+        )
     report = job(tmp_path / "in", net, tmp_path / "out", id="id")
     assert report.rows == 9
     pq.write_table(pa.table({"id": ["x"], "other": [1]}), tmp_path / "in" / "3.parquet")
@@ -224,7 +225,9 @@ def test_a_kept_column_of_two_types(tmp_path: Path, net: Path) -> None:
     (part,) = (tmp_path / "out").glob("*.parquet")
     assert pq.read_table(part).column("kept").type == pa.int32()
     table(tmp_path / "in" / "2.parquet", vectors(1), [2], kept=pa.array(["x"]))
-    with pytest.raises(InputError, match=r"2.parquet: column 'kept' is string, and int32 in .*0.pa"):
+    with pytest.raises(
+        InputError, match=r"2.parquet: column 'kept' is string, and int32 in .*0.pa"
+    ):
         job(tmp_path / "in", net, tmp_path / "out", id="id", keep=["kept"])
     assert len(answers(tmp_path / "out")) == 2
 

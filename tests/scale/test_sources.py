@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip("pyarrow")
 from tests.scale.jobs import answers, by_id, job, picture_net, pictures, png, table, vectors
 
 from vknn.errors import InputError
@@ -58,9 +56,7 @@ def test_a_name_with_the_letters_of_patterns(tmp_path: Path) -> None:
     assert find_source(path).paths == (str(path),)
 
 
-def test_a_name_with_a_colon_is_no_address(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_with_a_colon_is_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     pictures(Path("night:1"), 2)
     assert find_source("night:1").paths == ("night:1/0000.png", "night:1/0001.png")

@@ -25,7 +25,9 @@ def supervised(output: str, work: Callable[[], int]) -> int:
     """
     if not hasattr(os, "fork"):
         return work()
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the child's to answer, which gets it too
+    before = signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # the child's to answer, which gets it too
     try:
         while True:
             sys.stdout.flush()

@@ -122,8 +122,8 @@ def _stacked(name: str, column: Any) -> np.ndarray:
     nulls = sum(cell is None for cell in cells)
     if len({cell.shape for cell in there}) != 1 or len(there) + nulls < len(cells):
         raise VknnError(
-            f"column {name!r} has rows of different shapes ({column.type}), which .npz has no place "
-            "for: --format jsonl"
+            f"column {name!r} has rows of different shapes ({column.type}), which .npz has no "
+            "place for: --format jsonl"
         )
     if not nulls:
         return np.stack(there)

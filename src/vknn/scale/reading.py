@@ -142,18 +142,18 @@ def _read_parquet(
 def _in_types(table: Any, types: dict[str, Any], path: str, first: str) -> Any:
     """A table whose plain columns have the types of the first file's; raises InputError."""
     pa = arrow()
-    for number, field in enumerate(table.schema):
-        known = types.setdefault(field.name, field.type)
+    for number, own in enumerate(table.schema):
+        known = types.setdefault(own.name, own.type)
         nested = pa.types.is_nested(known) or isinstance(known, pa.ExtensionType)
-        if known.equals(field.type) or nested or pa.types.is_null(known):
+        if known.equals(own.type) or nested or pa.types.is_null(known):
             continue
         try:
             column = table.column(number).cast(known)
         except pa.ArrowException:
             raise InputError(
-                f"{path}: column {field.name!r} is {field.type}, and {known} in {first}"
+                f"{path}: column {own.name!r} is {own.type}, and {known} in {first}"
             ) from None
-        table = table.set_column(number, field.name, column)
+        table = table.set_column(number, own.name, column)
     return table
 
 

@@ -101,7 +101,7 @@ def check_apart(source: RecordSource, filesystem: Any, path: str, text: str) -> 
     fs = arrow_part("fs")
     for given in source.given:
         place, folder = place_of(given)
-        if not place.equals(filesystem) or _PATTERN & set(given) and not os.path.exists(given):
+        if not place.equals(filesystem) or (_PATTERN & set(given) and not os.path.exists(given)):
             continue
         if place.type_name == "local":
             folder, inside = os.path.realpath(folder), os.path.realpath(path)
