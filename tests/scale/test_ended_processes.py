@@ -91,6 +91,7 @@ def test_the_first_and_others_that_kill(net: Path, tmp_path: Path) -> None:
     check_doubled(tmp_path / "out", values, but=(0, 1, 11))
 
 
+@pytest.mark.slow
 def test_records_that_all_kill(net: Path, tmp_path: Path) -> None:
     source = table(tmp_path / "t.parquet", vectors(2))
     done = batch(*words(net, source, tmp_path / "out"), environment=probing("*:kill"))
@@ -121,6 +122,7 @@ def test_a_process_that_dies_before_it_computes(net: Path, tmp_path: Path) -> No
     assert answers(tmp_path / "out") == []
 
 
+@pytest.mark.slow
 def test_deaths_at_the_start_behind_one_at_a_record(net: Path, tmp_path: Path) -> None:
     """The note of what was computed is an older one then: the job must not go round for ever."""
     source = table(tmp_path / "t.parquet", vectors(3))

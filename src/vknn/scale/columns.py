@@ -113,7 +113,7 @@ def output_columns(
     names = list(values) if wanted is None else list(wanted)
     if unknown := [name for name in names if name not in values]:
         raise VknnError(f"there is no output {unknown[0]!r}; there are {', '.join(values)}")
-    found = []
+    found: list[OutputColumn] = []
     for name in names:
         column = name
         while column in (*taken, *RESERVED, *(c.name for c in found)) or (

@@ -212,7 +212,7 @@ def _tar_rows(source: RecordSource, path: str) -> Iterator[dict[str, Any]]:
     try:
         with opened(source, path) as file, tarfile.open(fileobj=file, mode="r:*") as archive:
             for member in archive:
-                archive.members = []  # which would hold all of them
+                archive.members = []  # type: ignore[attr-defined]  # it would hold all
                 if not member.isfile():
                     continue
                 folder, name = posixpath.split(member.name)
