@@ -53,7 +53,7 @@ class RunSpan:
         self._ticks: Any = structs.out("uint64_t", 2)
 
     def around(self, before: Recorded | None, after: Recorded | None) -> tuple[Recorded, Recorded]:
-        """What is recorded before and behind a run's commands, with the timestamps around it."""
+        """Recording before and behind a run's commands, with the timestamps around it."""
         pool = self._queries.handle
 
         def begin(target: Any) -> None:

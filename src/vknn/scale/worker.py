@@ -138,7 +138,7 @@ class Worker:
         return made
 
     def times(self) -> WorkTimes:
-        """Where its time went so far."""
+        """Account of its time so far."""
         found, clock = dataclasses.replace(self._times), self._clock
         if self.session.device is not None:
             found.memory = self.session.device.memory_peak
