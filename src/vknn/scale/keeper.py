@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from vknn.scale.killed import MOST_DEATHS
+from vknn.scale.options import NUMPY
 from vknn.scale.report import DeviceReport
 from vknn.scale.shares import ErrorBound
 
@@ -42,6 +43,8 @@ class BatchProgress:
         checks: Records that NumPy computed, too.
         largest: The largest error of these, as a multiple of what is allowed.
         memory: Bytes of memory that the worker had at most.
+        worker: Name of the worker.
+        pending: Checks that the worker has under way.
     """
 
     device: str
@@ -54,6 +57,8 @@ class BatchProgress:
     checks: int = 0
     largest: float = 0.0
     memory: int = 0
+    worker: str = ""
+    pending: int = 0
 
 
 class Keeper:
@@ -69,25 +74,36 @@ class Keeper:
         self._deadly: defaultdict[str, set[str]] = defaultdict(set)
         self._devices: dict[str, DeviceReport] = {}
         self._suspect: list[tuple[str, str]] = []
+        self._wrong: set[str] = set()
+        self._pending: dict[str, int] = {}
+        self._opening: dict[str, tuple[str, int]] = {}
         self._waiting, self._memory, self._failure = 0.0, 0, ""
 
-    def meet(self, device: str, name: str) -> None:
+    def opening(self, worker: str, device: str) -> int:
+        """A worker is about to open a device. Tells how often its process ended as it did."""
+        before, count = self._opening.get(worker, ("", 0))
+        count = count if before == device else 0
+        self._opening[worker] = (device, count + 1)
+        return count
+
+    def meet(self, device: str, name: str, worker: str = "") -> None:
         """A worker opened a device, ``name`` for people."""
+        self._opening.pop(worker, None)
         self._devices.setdefault(device, DeviceReport(name))
 
     def begin(self, device: str, name: str, key: str) -> dict[str, Any]:
         """A batch is begun on a device, ``name`` for people. Tells whether to compute it alone.
 
         ``alone``: record by record, as two processes ended with it. ``retired``: why the device
-        must not be used; then nothing is begun.
+        must not be used; then nothing is begun. ``wrong``: whether it computed something wrong.
         """
         report = self._devices.setdefault(device, DeviceReport(name))
         tried = self._batches.setdefault(key, _Tried())
         self._died(tried)
         if report.retired:
-            return {"alone": False, "retired": report.retired}
+            return {"alone": False, "retired": report.retired, "wrong": device in self._wrong}
         tried.device = device
-        return {"alone": tried.deaths >= MOST_DEATHS, "retired": None}
+        return {"alone": tried.deaths >= MOST_DEATHS, "retired": None, "wrong": False}
 
     def begin_record(self, device: str, key: str) -> int:
         """A record is begun by itself. Tells how many processes ended with it before.
@@ -99,7 +115,7 @@ class Keeper:
         if self._died(tried) and dead is not None:
             self._deadly[dead].add(key)
             if len(self._deadly[dead]) >= MOST_DEADLY_RECORDS:
-                self.retire(dead, f"processes ended at {MOST_DEADLY_RECORDS} different records", ())
+                self.retire(dead, f"processes ended at {MOST_DEADLY_RECORDS} different records")
         if tried.deaths < MOST_DEATHS:
             tried.device = device
         return tried.deaths
@@ -124,6 +140,7 @@ class Keeper:
         self._errors.update(progress.errors)
         self._waiting += progress.waiting
         self._memory = max(self._memory, progress.memory)
+        self._pending[progress.worker] = progress.pending
         failed = self._before + sum(self._errors.values())
         if failed > self._bound.most(self._total or self._rows):
             kind, text = progress.last or ("", "")
@@ -133,11 +150,30 @@ class Keeper:
             )
         return self._failure
 
-    def retire(self, device: str, reason: str, batches: Sequence[str]) -> None:
-        """A device is not to be used any more. ``batches``: what it wrote that may be wrong."""
+    def retire(self, device: str, reason: str, batches: Sequence[str] | None = None) -> None:
+        """A device is not to be used any more; NumPy always is.
+
+        Args:
+            device: The device.
+            reason: Why; an earlier reason stays.
+            batches: What it wrote that may be wrong; None: what it computed is not doubted.
+        """
+        if device == NUMPY:
+            return
         report = self._devices.setdefault(device, DeviceReport(device))
         report.retired = report.retired or reason
+        if batches is not None:
+            self._wrong.add(device)
+            self.suspect(device, batches)
+
+    def suspect(self, device: str, batches: Sequence[str]) -> None:
+        """What a device wrote that may be wrong."""
         self._suspect += [(device, batch) for batch in batches]
+
+    def leave(self, worker: str, device: str) -> bool:
+        """A worker ends, whose checks are done. Tells whether its device computed wrong."""
+        self._pending.pop(worker, None)
+        return device in self._wrong
 
     def retired(self) -> dict[str, str]:
         """The devices that are not to be used, and why."""
@@ -154,6 +190,7 @@ class Keeper:
             "waiting": self._waiting,
             "memory": self._memory,
             "failure": self._failure,
+            "pending": sum(self._pending.values()),
         }
 
     def _died(self, tried: _Tried) -> bool:

@@ -21,6 +21,8 @@ from vknn.scale.shares import share_of
 DEVICE, BATCH, ERROR = "device", "batch", "error"
 #: Of classifiers, of detectors, of segmentation.
 LABEL, PROBABILITY, FOUND, CLASSES = "label", "probability", "found", "classes"
+#: Name of the device that is none.
+NUMPY = "numpy"
 RESERVED = (DEVICE, BATCH, ERROR, LABEL, PROBABILITY, FOUND, CLASSES)
 #: Rows that are computed and counted together.
 BATCH_ROWS = 32

@@ -23,17 +23,21 @@ from vknn.scale.killed import MOST_DEATHS
 from vknn.scale.layout import JobLayout
 from vknn.scale.model_files import ModelCopy
 from vknn.scale.optional import ray_module
-from vknn.scale.options import Predictor
+from vknn.scale.options import NUMPY, Predictor
 from vknn.scale.outcome import JobError, error_row, peak_memory
 from vknn.scale.packed import is_packed, unpacked
+from vknn.scale.ray_metrics import WorkerMetrics
 from vknn.scale.records import Record, cells_of, record_of
 from vknn.scale.worker import Worker, device_name
 
 #: How a worker finds its device: of Ray's GPUs, by a lease, or as the predictor says.
 GPU, LEASE, OWN = "gpu", "lease", "own"
-_NUMPY = "numpy"
 #: Checks that may be under way at once.
 _MOST_CHECKS = 4
+#: A device is not opened any more once so many processes ended, one after another, as they did.
+_MOST_OPENINGS = 3
+#: Seconds for the machine to notice that a process ended whose device another one waits for.
+_LEASE_SECONDS = 20.0
 _Cells = list[tuple[dict[str, Any], dict[str, Any] | None]]
 
 
@@ -85,24 +89,27 @@ class BatchActor:
         self._done_checks, self._largest = 0, 0.0
         self._number, self._ended = 0, time.monotonic()
         self._name = f"{os.getpid():x}-{time.time_ns() & 0xFFFFFFFF:08x}"
+        # Stays the same when Ray begins the process anew, and gets the same batch again.
+        self._actor = self._ray.get_runtime_context().get_actor_id() or self._name
+        self._metrics = WorkerMetrics()
         self._worker = self._opened()
 
     def __call__(self, table: Any) -> Any:
         """The answers of a table of records."""
         waited = time.monotonic() - self._ended
         names = self._names(table)
-        key = hashlib.sha256(repr(names).encode()).hexdigest()
+        key = f"{self._actor}:{self._digest(table, names)}"
         self._number += 1
         batch = f"{self._name}-{self._number}"
         records = self._records(table)
         while True:
             alone, busy = self._may_begin(key), self._worker.busy
             try:
-                cells = self._computed(records, names, batch, alone)
+                cells = self._computed(records, names, batch, key if alone else "")
                 self._collect(_MOST_CHECKS)
                 break
-            except _WrongDeviceError as error:
-                self._move(str(error))
+            except _WrongDeviceError:
+                self._move()
         device = self._worker.device
         made = self._setup.layout.table(
             table, [row for row, _ in cells], [e for _, e in cells], [device] * len(cells), batch
@@ -115,8 +122,11 @@ class BatchActor:
     def __del__(self) -> None:
         """Wait for the checks that are under way; Ray Data calls this when a pool ends."""
         with contextlib.suppress(Exception):
-            self._collect(0)
+            with contextlib.suppress(_WrongDeviceError):
+                self._collect(0)
             self._end("", [], 0.0, 0.0)
+            if self._ask("leave", self._actor, self._worker.device):
+                self._ask("suspect", self._worker.device, self._unsure)
         with contextlib.suppress(Exception):
             self._worker.close()
 
@@ -132,6 +142,16 @@ class BatchActor:
         name = self._predictor.id
         return list(range(table.num_rows)) if name is None else table.column(name).to_pylist()
 
+    def _digest(self, table: Any, names: Sequence[Any]) -> str:
+        """What tells a batch from others: the names of its records, or all that they hold."""
+        found = hashlib.blake2b(digest_size=16)
+        if self._predictor.id is not None:
+            found.update(repr(names).encode())
+            return found.hexdigest()
+        for piece in table.to_batches():
+            found.update(piece.serialize() if piece.num_columns else b"")
+        return found.hexdigest()
+
     def _may_begin(self, key: str) -> bool:
         """Whether the batch is to be computed record by record; another device is taken if need be.
 
@@ -141,11 +161,14 @@ class BatchActor:
             told = self._ask("begin", self._worker.device, device_name(self._worker), key)
             if told["retired"] is None:
                 return bool(told["alone"])
-            self._move(told["retired"])
+            if told["wrong"]:  # as another worker found that shares it
+                self._ask("suspect", self._worker.device, self._unsure)
+            self._move()
 
     def _computed(
-        self, records: Sequence[Record], names: Sequence[Any], batch: str, alone: bool
+        self, records: Sequence[Record], names: Sequence[Any], batch: str, alone: str
     ) -> _Cells:
+        """Cells of the records. ``alone``: the batch's key where they are computed one by one."""
         cells: _Cells = []
         try:
             if not alone:
@@ -153,7 +176,7 @@ class BatchActor:
                     cells.append(self._cell(name, record, found, batch))
                 return cells
             for name, record in zip(names, records, strict=True):
-                key = repr(name)
+                key = f"{alone}:{len(cells)}"
                 deaths = self._ask("begin_record", self._worker.device, key)
                 if deaths >= MOST_DEATHS:
                     cells.append(({}, self._died(deaths)))
@@ -206,9 +229,13 @@ class BatchActor:
             if len(self._checks) <= most and not self._ray.wait([reference], timeout=0)[0]:
                 return
             _, record, outputs, batch = self._checks.popleft()
-            self._compare(record.feeds, outputs, self._ray.get(reference))
-            if batch in self._unsure:
-                del self._unsure[: self._unsure.index(batch) + 1]
+            try:
+                expected = self._ray.get(reference)
+            except Exception:  # NumPy cannot compute it, or its process ended: nothing is known
+                continue
+            self._compare(record.feeds, outputs, expected)
+            if batch in self._unsure:  # what stands behind the record in its batch stays unsure
+                del self._unsure[: self._unsure.index(batch)]
 
     def _compare(self, feeds: Any, outputs: Any, expected: Any) -> None:
         check = self._checker.check(self._worker.session, feeds, outputs, expected)
@@ -217,14 +244,13 @@ class BatchActor:
         if not check.ok:
             reason = f"it disagrees with NumPy: {check.text}"
             self._ask("retire", self._worker.device, reason, self._unsure)
+            self._unsure.clear()
             raise _WrongDeviceError(reason)
 
     def _opened(self) -> Worker:
         """A worker on a device that may be used and computes right."""
         while True:
-            worker = Worker(self._predictor, self._device())
-            self._worker = worker
-            self._ask("meet", worker.device, device_name(worker))
+            worker = self._worker = self._opened_once()
             if self._setup.example is None or worker.session.device is None:
                 return worker
             feeds, expected = self._setup.example
@@ -234,43 +260,62 @@ class BatchActor:
             except _WrongDeviceError:
                 worker.close()
             except (DeviceLostError, DeviceTimeoutError) as error:
-                self._ask("retire", worker.device, f"its first record: {error}", [])
+                self._ask("retire", worker.device, f"its first record: {error}")
                 worker.close()
 
-    def _move(self, reason: str) -> None:
+    def _opened_once(self) -> Worker:
+        """A worker on a device that may be used. Drivers may end the process that opens one."""
+        while True:
+            retired = set(self._ask("retired"))
+            selector = self._device(retired)
+            deaths = self._ask("opening", self._actor, selector)
+            if deaths >= _MOST_OPENINGS:
+                reason = f"{deaths} processes ended when they opened the model on it"
+                if selector == NUMPY:
+                    raise JobError(f"NumPy on machine {platform.node()}: {reason}")
+                self._ask("retire", selector, reason)
+                continue
+            worker = Worker(self._predictor, selector)
+            if worker.device in retired:
+                worker.close()
+                worker = Worker(self._predictor, NUMPY)
+            self._ask("meet", worker.device, device_name(worker), self._actor)
+            return worker
+
+    def _move(self) -> None:
         """Change to another device; what was not compared yet was computed by the old one."""
         self._checks.clear()
         self._unsure.clear()
         self._worker.close()
         self._worker = self._opened()
 
-    def _device(self) -> str:
+    def _device(self, retired: set[str]) -> str:
         """The selector of the device to use: NumPy where those of this machine must not be used."""
-        retired = set(self._ask("retired"))
         if self._setup.mode == LEASE:
             return self._leased(retired)
-        if self._setup.mode == OWN:
-            own = self._predictor.device
-            return _NUMPY if retired else own
-        ids = self._ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
-        try:
-            chosen = assigned_device(ids, devices())
-        except DeviceError as error:
-            raise DeviceError(f"machine {platform.node()}: {error}") from None
-        from vknn.runtime.device_selection import choose
-
-        names = choose(devices(), chosen).lasting_names
-        return _NUMPY if retired & {chosen, *names} else chosen
+        chosen = self._predictor.device
+        if self._setup.mode == GPU:
+            ids = self._ray.get_runtime_context().get_accelerator_ids().get("GPU", [])
+            try:
+                chosen = assigned_device(ids, devices())
+            except DeviceError as error:
+                raise DeviceError(f"machine {platform.node()}: {error}") from None
+        return NUMPY if chosen in retired else chosen
 
     def _leased(self, retired: set[str]) -> str:
+        """A device of this machine that is free; one may be free once a process is seen to end."""
         node = self._ray.get_runtime_context().get_node_id()
         lease = self._ask("lease", node)
-        try:
-            return str(self._ray.get(lease.take.remote(os.getpid(), sorted(retired))))
-        except DeviceError as error:
-            if retired:
-                return _NUMPY
-            raise DeviceError(f"machine {platform.node()}: {error}") from None
+        until = time.monotonic() + _LEASE_SECONDS
+        while True:
+            try:
+                return str(self._ray.get(lease.take.remote(os.getpid(), sorted(retired))))
+            except DeviceError as error:
+                if retired:
+                    return NUMPY
+                if time.monotonic() > until:
+                    raise DeviceError(f"machine {platform.node()}: {error}") from None
+            time.sleep(0.5)
 
     def _end(self, key: str, cells: _Cells, busy: float, waited: float) -> None:
         """Note of a batch that is done. Raises JobError where the job is to end."""
@@ -279,23 +324,23 @@ class BatchActor:
         cold = None
         if self._begin is not None and first is not None:
             cold, self._begin = first - self._begin, None
-        failure = self._ask(
-            "end",
-            key,
-            BatchProgress(
-                self._worker.device,
-                len(cells) - len(errors),
-                dict(Counter(error["type"] for error in errors)),
-                busy,
-                waited,
-                (errors[-1]["type"], errors[-1]["message"]) if errors else None,
-                cold,
-                self._done_checks,
-                self._largest,
-                peak_memory(),
-            ),
+        progress = BatchProgress(
+            self._worker.device,
+            len(cells) - len(errors),
+            dict(Counter(error["type"] for error in errors)),
+            busy,
+            waited,
+            (errors[-1]["type"], errors[-1]["message"]) if errors else None,
+            cold,
+            self._done_checks,
+            self._largest,
+            peak_memory(),
+            self._actor,
+            len(self._checks),
         )
         self._done_checks = 0
+        self._metrics.count(progress)
+        failure = self._ask("end", key, progress)
         if failure:
             raise JobError(failure)
 

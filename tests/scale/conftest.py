@@ -1,0 +1,72 @@
+"""Real raylets for tests of batch jobs on Ray: started once, ended with exactly what they started."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests import needs
+
+ROOT = Path(__file__).resolve().parents[2]
+#: SwiftShader as tools/prepare.py unpacks it: the second "card" beside llvmpipe.
+SWIFTSHADER = ROOT / ".cache" / "swiftshader" / "vk_swiftshader_icd.json"
+#: Ray's own noise, statistics and metrics are not what is tested.
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "PYTHONWARNINGS": "ignore",
+}
+
+
+def driver_files() -> list[str]:
+    """The manifests of the Vulkan drivers of tests: llvmpipe, and SwiftShader where it is there."""
+    given = os.environ.get("VK_DRIVER_FILES")
+    if given:
+        return given.split(os.pathsep)
+    found = [str(path) for path in Path("/usr/share/vulkan/icd.d").glob("lvp_icd*.json")]
+    return [*found, *([str(SWIFTSHADER)] if SWIFTSHADER.is_file() else [])]
+
+
+@pytest.fixture(scope="session")
+def ray_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A cluster of one machine with two Vulkan devices, which Ray does not count."""
+    pytest.importorskip("ray.data")
+    needs.need_device()
+    from ray.cluster_utils import Cluster
+
+    cache = tmp_path_factory.mktemp("ray-cache")
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in QUIET.items():
+            patch.setenv(name, value)
+        files = os.pathsep.join(driver_files())
+        patch.setenv("VK_DRIVER_FILES", files)
+        patch.setenv("VKNN_CACHE_DIR", str(cache))
+        cluster = Cluster()
+        cluster.add_node(
+            num_cpus=8,
+            num_gpus=0,
+            resources={"vulkan": len(files.split(os.pathsep))},
+            include_dashboard=False,
+            object_store_memory=200 << 20,
+        )
+        try:
+            yield cluster
+        finally:
+            cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def ray(ray_cluster: Any) -> Iterator[Any]:
+    """Ray, joined to the cluster."""
+    import ray
+
+    ray.init(address=ray_cluster.address, logging_level="warning", log_to_driver=False)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
