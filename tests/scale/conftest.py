@@ -1,4 +1,4 @@
-"""Real raylets for tests of batch jobs on Ray: started once, ended with exactly what they started."""
+"""Real raylets for tests of batch jobs on Ray; what they start they end, and nothing else."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from tests import needs
 
-ROOT = Path(__file__).resolve().parents[2]
-#: SwiftShader as tools/prepare.py unpacks it: the second "card" beside llvmpipe.
-SWIFTSHADER = ROOT / ".cache" / "swiftshader" / "vk_swiftshader_icd.json"
+from scale.ray_jobs import SWIFTSHADER
+
 #: Ray's own noise, statistics and metrics are not what is tested.
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",

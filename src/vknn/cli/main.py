@@ -24,6 +24,7 @@ COMMANDS = {
     "run": "run a model on arrays or images",
     "verify": "run every operator on the device and with NumPy, and compare",
     "batch": "run a model on all records of a source, and write the answers as Parquet",
+    "batch-node": "print the options of `ray start` by which a machine offers its devices",
     "profile": "time every dispatch",
     "bench": "time whole runs, the cold start and device memory",
     "tune": "time every kernel that a layer could use, and remember the fastest",

@@ -16,13 +16,12 @@ from vknn.runtime import devices
 from vknn.scale.accelerators import offered
 from vknn.scale.optional import ray_module
 from vknn.scale.options import Predictor
+from vknn.scale.ray_node import LEAST_CPUS, VULKAN
+from vknn.scale.ray_noise import quiet_backend
 from vknn.scale.ray_worker import GPU, LEASE, OWN
 
-#: Ray's own resource, and the one that machines offer whose devices Ray does not count.
-_GPU, VULKAN = "GPU", "vulkan"
-#: Logical processors of a machine on which Ray is started: listing, reading and the filter of a
-#: resumed job hold one each, and with two a resumed job stands still.
-LEAST_CPUS = 4
+#: Ray's own resource.
+_GPU = "GPU"
 
 
 @dataclass(frozen=True)
@@ -74,16 +73,17 @@ def joined(address: str | None) -> Iterator[Any]:
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
-        if address is not None:
-            ray.init(address=address, logging_level="warning", log_to_driver=False)
-        else:
-            ray.init(
-                num_cpus=max(LEAST_CPUS, os.cpu_count() or 1),
-                resources=local_resources(),
-                include_dashboard=False,
-                logging_level="warning",
-                log_to_driver=False,
-            )
+        with quiet_backend():
+            if address is not None:
+                ray.init(address=address, logging_level="warning", log_to_driver=False)
+            else:
+                ray.init(
+                    num_cpus=max(LEAST_CPUS, os.cpu_count() or 1),
+                    resources=local_resources(),
+                    include_dashboard=False,
+                    logging_level="warning",
+                    log_to_driver=False,
+                )
     except (ConnectionError, RuntimeError, ValueError) as error:
         where = f"the cluster at {address}" if address else "Ray on this machine"
         raise VknnError(f"{where} cannot be reached: {error}") from None

@@ -128,6 +128,11 @@ class Folder:
                     self.filesystem.delete_file(temporary)
                 raise
 
+    def remove_part(self, path: str) -> None:
+        """Removal of a Parquet file with answers."""
+        with self._told("cannot be written"):
+            self.filesystem.delete_file(path)
+
     def read_part(self, path: str, columns: Sequence[str] | None = None) -> Any:
         """The table of a Parquet file with answers."""
         parquet = arrow_part("parquet")

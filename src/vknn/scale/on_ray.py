@@ -5,26 +5,33 @@ from __future__ import annotations
 import contextlib
 import posixpath
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from vknn.errors import VknnError
+from vknn.errors import InputError, VknnError
 from vknn.scale.cluster import check_schedulable, joined, pool_for
+from vknn.scale.doubles import drop_doubles
 from vknn.scale.folder import Folder
 from vknn.scale.layout import JobLayout
 from vknn.scale.local import TELL_SECONDS
 from vknn.scale.optional import arrow, arrow_part, ray_module
 from vknn.scale.options import BATCH, DEVICE, Predictor
 from vknn.scale.outcome import JobError, Outcome
-from vknn.scale.reading import Rows, read
+from vknn.scale.ray_noise import quiet_data
+from vknn.scale.ray_sources import dataset_of
+from vknn.scale.reading import read
 from vknn.scale.report import DeviceReport
 from vknn.scale.shares import ErrorBound
-from vknn.scale.sources import ARRAYS, PARQUET, PICTURES, RecordSource
+from vknn.scale.sources import PARQUET, RecordSource
 from vknn.scale.stages import FIRST_ROWS, prepared, staged
 
 #: Rows of a file of answers at least, where there are so many.
 _FILE_ROWS = 512
 _PENDING = ".pending.parquet"
+#: Seconds in which workers finish the checks of a job whose rows are all written.
+_CHECK_SECONDS = 120.0
 
 
 class RayRun:
@@ -46,6 +53,7 @@ class RayRun:
         self.predictor, self.source, self.folder, self.schema = predictor, source, folder, schema
         self.done, self.bound, self.outcome, self.stored = done, bound, outcome, stored
         self.address, self.tell = address, tell
+        self._errors = Counter(outcome.errors)
         self._state: dict[str, Any] = {}
 
     def run(self, remember: Callable[[JobLayout], None]) -> None:
@@ -53,28 +61,44 @@ class RayRun:
 
         Raises JobError where more records fail than may.
         """
-        with joined(self.address) as ray, self._checkpoint(ray):
+        with joined(self.address) as ray, quiet_data(), self._checkpoint():
             pool = pool_for(self.predictor, ray.cluster_resources())
             check_schedulable(pool, ray.cluster_resources(), bool(self.done))
             counts = (self.outcome.total, self.outcome.rows, self.outcome.errors_now)
             setup, pool = prepared(
                 self.predictor, None, source=self.source, stored=self.stored, first=self._first(),
-                bound=self.bound, counts=counts,
+                schema=self.schema, bound=self.bound, counts=counts,
             )  # fmt: skip
             remember(setup.layout)
-            dataset = staged(self._dataset(ray, setup.layout), setup, pool)
+            dataset = staged(dataset_of(self.source, setup.layout.read), setup, pool)
             try:
                 with self._told(ray, setup.keeper):
                     dataset.write_parquet(
                         self.folder.path,
                         filesystem=self.folder.filesystem,
                         min_rows_per_file=_FILE_ROWS,
+                        filename_provider=_filenames(self._prefix),
                     )
+                self._finish_checks(ray, setup.keeper)
             except Exception as error:
                 raise self._failure(ray, setup.keeper, error) from None
             finally:
                 self._take(ray.get(setup.keeper.state.remote()))
+                self._recount()
         self._complete()
+
+    @property
+    def _prefix(self) -> str:
+        """Begin of the names of this run's files."""
+        return f"part-{self.outcome.run}"
+
+    def _finish_checks(self, ray: Any, keeper: Any) -> None:
+        """Wait for workers that end: they compare what they sent to NumPy last."""
+        until = time.monotonic() + _CHECK_SECONDS
+        while (left := ray.get(keeper.state.remote())["pending"]) and time.monotonic() < until:
+            time.sleep(0.2)
+        if left:
+            self.outcome.notes.append(f"{left} checks were not finished: their workers ended")
 
     def _first(self) -> Any:
         """The first rows of the source that are left."""
@@ -101,22 +125,12 @@ class RayRun:
         own = self.predictor
         return not own.columns or name in (*own.columns.values(), *own.kept)
 
-    def _dataset(self, ray: Any, layout: JobLayout) -> Any:
-        """The source as a dataset of Ray's."""
-        source, paths, place = self.source, list(self.source.paths), self.source.filesystem
-        if source.kind == PICTURES:
-            return ray.data.read_binary_files(paths, include_paths=True, filesystem=place)
-        if source.kind == PARQUET:
-            return ray.data.read_parquet(paths, columns=list(layout.read), filesystem=place)
-        if source.kind == ARRAYS:
-            return ray.data.read_datasource(_array_source(source, layout.read))
-        return ray.data.read_webdataset(paths, filesystem=place, decoder=None)
-
     @contextlib.contextmanager
-    def _checkpoint(self, ray: Any) -> Iterator[None]:
+    def _checkpoint(self) -> Iterator[None]:
         """Block in which Ray notes what is written, by ids, beside the answers.
 
-        What has rows is the truth: Ray's notes are made of it.
+        What has rows is the truth: Ray's notes are made of it. Each run has a folder for them: a
+        worker that outlives an ended run writes into another one.
         """
         context = ray_module("ray.data").DataContext.get_current()
         before = context.checkpoint_config
@@ -124,10 +138,11 @@ class RayRun:
             if self.predictor.id is not None:
                 from ray.data.checkpoint import CheckpointConfig
 
-                self._note_done()
+                path = posixpath.join(self.folder.checkpoint, self.outcome.run)
+                self._note_done(path)
                 context.checkpoint_config = CheckpointConfig(
                     self.predictor.id,
-                    self.folder.checkpoint,
+                    path,
                     override_filesystem=self.folder.filesystem,
                     delete_checkpoint_on_success=False,
                 )
@@ -135,12 +150,9 @@ class RayRun:
         finally:
             context.checkpoint_config = before
 
-    def _note_done(self) -> None:
-        pa, name = arrow(), self.predictor.id
-        place, path = self.folder.filesystem, self.folder.checkpoint
-        fs = arrow_part("fs")
-        if place.get_file_info(path).type != fs.FileType.NotFound:
-            place.delete_dir_contents(path)
+    def _note_done(self, path: str) -> None:
+        pa, name, place = arrow(), self.predictor.id, self.folder.filesystem
+        _remove_folder(self.folder)
         if self.done and name is not None:
             place.create_dir(path, recursive=True)
             ids = pa.table({name: pa.array(sorted(self.done), self.schema[name] or pa.string())})
@@ -175,6 +187,7 @@ class RayRun:
         """What the keeper knows, as the outcome."""
         own = self.outcome
         own.new_rows = state["new_rows"]
+        own.rows, own.errors = state["rows"], self._errors + Counter(state["errors"])
         own.devices = {name: DeviceReport(**found) for name, found in state["devices"].items()}
         own.waiting = state["waiting"]
         own.peak = max(own.peak, state["memory"])
@@ -195,27 +208,52 @@ class RayRun:
         lines = [line for line in str(error).splitlines() if line.strip()]
         return JobError(f"Ray ended the job: {type(error).__name__}: {lines[-1] if lines else ''}")
 
-    def _complete(self) -> None:
-        """Check that every record has a row, and note of the rows that are suspect."""
+    def _recount(self) -> None:
+        """Count of the rows that are written, and note of those that are suspect."""
         suspects = set(map(tuple, self._state["suspect"]))
-        count = 0
-        self.outcome.rows, self.outcome.errors = 0, type(self.outcome.errors)()
+        self.outcome.rows, self.outcome.errors = 0, Counter()
         name = self.predictor.id
         for path in self.folder.parts():
+            if not self._is_whole(path):
+                continue
             names = [*([name] if name else []), DEVICE, BATCH, "error"]
             table = self.folder.read_part(path, names)
-            count += table.num_rows
+            self.outcome.rows += table.num_rows
             for error in table.column("error").to_pylist():
                 if error is not None:
                     self.outcome.errors[error["type"]] += 1
             if suspects:
                 self._note_suspects(table, path, suspects)
-        self.outcome.rows = count
-        if self.outcome.total is not None and count != self.outcome.total:
+
+    def _is_whole(self, path: str) -> bool:
+        """Whether a file is written to its end: it is not, where a run was broken off."""
+        try:
+            self.folder.read_part(path, [DEVICE])
+        except VknnError:
+            return False
+        return True
+
+    def _complete(self) -> None:
+        """Check that every record has one row."""
+        name = self.predictor.id
+        if name is not None and len(ids := self._ids(name)) != len(set(ids)):
+            doubles = drop_doubles(self.folder, name)
+            self._recount()
+            if self.outcome.total is None:
+                raise InputError(
+                    f"the source has ids twice, such as {doubles[0]!r}: ids name records, and the "
+                    f"first row of each is kept"
+                )
+        _remove_folder(self.folder)
+        if self.outcome.total is not None and self.outcome.rows != self.outcome.total:
             raise JobError(
-                f"{self.outcome.total} records have {count} rows: the source changed while the job "
-                "ran, or files of it vanished; run it again"
+                f"{self.outcome.total} records have {self.outcome.rows} rows: the source changed "
+                "while the job ran, or files of it vanished; run it again"
             )
+
+    def _ids(self, name: str) -> list[Any]:
+        parts = self.folder.parts()
+        return [i for p in parts for i in self.folder.read_part(p, [name]).column(name).to_pylist()]
 
     def _note_suspects(self, table: Any, path: str, suspects: set[tuple[str, str]]) -> None:
         pa = arrow()
@@ -237,47 +275,30 @@ def planned_workers(predictor: Predictor, address: str | None) -> list[str]:
 def remove_pending(folder: Folder) -> None:
     """Removal of files of answers that a job of Ray's did not finish writing."""
     fs, place = arrow_part("fs"), folder.filesystem
-    found = place.get_file_info(fs.FileSelector(folder.checkpoint, allow_not_found=True))
-    pending = [f.path for f in found if f.path.endswith(_PENDING)]
+    every = fs.FileSelector(folder.checkpoint, allow_not_found=True, recursive=True)
+    pending = [f.path for f in place.get_file_info(every) if f.path.endswith(_PENDING)]
     begins = tuple(posixpath.basename(path)[: -len(_PENDING)] for path in pending)
     for path in folder.parts() if begins else []:
         if posixpath.basename(path).startswith(begins):
-            place.delete_file(path)
+            folder.remove_part(path)
     for path in pending:
         place.delete_file(path)
 
 
-def _array_source(source: RecordSource, columns: tuple[str, ...]) -> Any:
-    """A source of Ray's for arrays, whose rows have names."""
-    from ray.data import Datasource, ReadTask
-    from ray.data.block import BlockMetadata
-
-    class ArraySource(Datasource):  # type: ignore[misc,valid-type]
-        """Rows of .npy and .npz files."""
-
-        def estimate_inmemory_data_size(self) -> int:
-            return sum(source.sizes)
-
-        def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[Any]:
-            tasks = []
-            for path, size in zip(source.paths, source.sizes, strict=True):
-                one = RecordSource(source.kind, source.given, (path,), (size,), source.filesystem)
-                metadata = BlockMetadata(
-                    num_rows=None, size_bytes=size, input_files=(path,), exec_stats=None
-                )
-                tasks.append(ReadTask(_Reader(one, columns), metadata))
-            return tasks
-
-    return ArraySource()
+def _remove_folder(folder: Folder) -> None:
+    """Removal of Ray's notes: all that they say is in the answers."""
+    place, fs = folder.filesystem, arrow_part("fs")
+    if place.get_file_info(folder.checkpoint).type != fs.FileType.NotFound:
+        place.delete_dir(folder.checkpoint)
 
 
-class _Reader:
-    """Reading of one file; sent to the machine that does it."""
+def _filenames(prefix: str) -> Any:
+    from ray.data.datasource import FilenameProvider
 
-    def __init__(self, source: RecordSource, columns: tuple[str, ...]) -> None:
-        self._source, self._columns = source, columns
+    class RunFilenames(FilenameProvider):  # type: ignore[misc,valid-type]
+        """Names of a run's files."""
 
-    def __call__(self) -> Iterator[Any]:
-        found: Iterator[Rows] = read(self._source, self._columns, 1024)
-        for rows in found:
-            yield rows.table
+        def get_filename_for_task(self, write_uuid: str, task_index: int) -> str:
+            return f"{prefix}-{write_uuid}_{task_index:06d}.parquet"
+
+    return RunFilenames()

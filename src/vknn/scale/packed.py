@@ -16,6 +16,8 @@ from vknn.scale.records import Record
 
 #: Begin of the names of packed columns, which no source has.
 PREFIX = "__vknn_"
+#: Why a record's file could not be read, a text; only sources of pictures have it.
+READ_ERROR = f"{PREFIX}read"
 _PLACEMENT, _ERROR = f"{PREFIX}placement", f"{PREFIX}error"
 
 

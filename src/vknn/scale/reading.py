@@ -44,8 +44,8 @@ def schema_of(source: RecordSource) -> dict[str, Any]:
         schema = _parquet(source, source.paths[0]).schema_arrow
         return {name: schema.field(name).type for name in schema.names}
     if source.kind == ARRAYS:
-        names = list(_arrays(source, source.paths[0]))
-        return {OWN_ID[ARRAYS]: pa.string(), **dict.fromkeys(names)}
+        arrays = _arrays(source, source.paths[0])
+        return {OWN_ID[ARRAYS]: pa.string(), **{n: _row_type(a) for n, a in arrays.items()}}
     first = next(_tar_rows(source, source.paths[0]), {})
     return dict.fromkeys([OWN_ID[source.kind], *(n for n in first if n != OWN_ID[source.kind])])
 
@@ -316,6 +316,13 @@ def _row_count(arrays: dict[str, Any], path: str) -> int:
         shown = ", ".join(f"{name} {list(a.shape)}" for name, a in arrays.items())
         raise InputError(f"{path}: the first axes count rows and differ: {shown}")
     return counts.pop()
+
+
+def _row_type(array: np.ndarray) -> Any:
+    """The Arrow type of an array's rows; None where they have none."""
+    if not array.ndim or array.dtype.kind not in "fiub":
+        return None
+    return _tensor_column(np.zeros((1, *array.shape[1:]), array.dtype), "").type
 
 
 def _tensor_column(array: np.ndarray, path: str) -> Any:

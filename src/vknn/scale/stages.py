@@ -17,12 +17,12 @@ from vknn.scale.lease import Leases
 from vknn.scale.model_files import contents_of
 from vknn.scale.optional import arrow, ray_module
 from vknn.scale.options import Predictor, predictor_of
-from vknn.scale.packed import packed
+from vknn.scale.packed import READ_ERROR, packed
 from vknn.scale.ray_worker import BatchActor, Setup
 from vknn.scale.records import Record, cells_of, record_of
 from vknn.scale.shares import ErrorBound
 from vknn.scale.sources import RecordSource
-from vknn.scale.worker import Worker
+from vknn.scale.worker import Worker, run_layers
 
 #: Rows among which a first one is looked for that can be computed, before a job begins.
 FIRST_ROWS = 256
@@ -97,6 +97,7 @@ def prepared(
     source: RecordSource | None = None,
     stored: Mapping[str, Any] | None = None,
     first: Any = None,
+    schema: Mapping[str, Any] | None = None,
     bound: ErrorBound | None = None,
     counts: tuple[int | None, int, int] = (None, 0, 0),
 ) -> tuple[Setup, Pool]:
@@ -108,6 +109,7 @@ def prepared(
         source: Where they come from, where that is known.
         stored: The outputs' columns as an earlier run wrote them.
         first: A table with first rows; None: they are taken of the dataset.
+        schema: The columns of the records; None: those of the first rows.
         bound: How many records may fail.
         counts: Records of the source (None: not known), those that have rows, and their errors.
     """
@@ -115,13 +117,14 @@ def prepared(
     pool = pool_for(predictor, ray.cluster_resources())
     survey(ray, pool.mode)
     table = first_rows(dataset) if first is None else first
-    schema = {name: table.schema.field(name).type for name in table.schema.names}
+    if schema is None:
+        schema = {name: table.schema.field(name).type for name in table.schema.names}
     with Worker(predictor, "numpy") as worker:
         layout = worker.layout(schema)
         record = first_record(layout, table)
         example = None
         if isinstance(record, Record):
-            fixed = all(is_known(column, schema, source) for column in layout.inputs)
+            fixed = all(is_known(column, dict(schema), source) for column in layout.inputs)
             layout = worker.with_outputs(layout, record, fixed)
             if predictor.checked is not None:
                 example = (record.feeds, worker.answer(record.feeds))
@@ -162,8 +165,17 @@ def first_record(layout: JobLayout, table: Any) -> Record | Exception:
 def decode_stage(table: Any, layout: JobLayout) -> Any:
     """A table whose pictures are decoded: what is kept, and packed records."""
     rows = zip(*(list(cells_of(table.column(c.column))) for c in layout.inputs), strict=True)
+    unread: list[str | None] = [None] * table.num_rows
+    if READ_ERROR in table.column_names:
+        unread = table.column(READ_ERROR).to_pylist()
+
+    def made(row: Sequence[Any], problem: str | None) -> Record:
+        if problem is not None:
+            return Record(error=InputError(problem))
+        return record_of(layout.inputs, row)
+
     with ThreadPoolExecutor(2, "vknn-decode") as pool:
-        records: Sequence[Record] = list(pool.map(lambda row: record_of(layout.inputs, row), rows))
+        records: Sequence[Record] = list(pool.map(made, rows, unread))
     names = [column.form.spec.name for column in layout.inputs]
     return packed(table.select(list(layout.kept)), names, records)
 
@@ -196,7 +208,9 @@ _checkers: dict[str, Checker] = {}
 def _expected(predictor: Predictor, copy: Any, feeds: dict[str, Any]) -> dict[str, Any]:
     """The outputs of a record by NumPy; a process keeps the model for the next one."""
     if copy.name not in _checkers:
-        _checkers[copy.name] = Checker(copy.predictor(predictor))
+        own = copy.predictor(predictor)
+        run_layers(own)
+        _checkers[copy.name] = Checker(own)
     return _checkers[copy.name].expected(feeds)
 
 
@@ -222,7 +236,9 @@ def _keeper(ray: Any) -> Any:
                 )
             return self._leases[node]
 
-    return ray.remote(num_cpus=0)(RayKeeper)
+    # Beside the one who began the job: it is lost with this machine only, as the job is.
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+    return ray.remote(num_cpus=0, scheduling_strategy=here)(RayKeeper)
 
 
 def _machine_leases() -> Any:

@@ -1,0 +1,63 @@
+"""Noise of Ray on stderr, which a job keeps to what its user can do something about."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import Iterator
+
+from vknn.scale.optional import ray_module
+
+_BACKEND = "RAY_BACKEND_LOG_LEVEL"
+#: Says that there are no bars, as a warning.
+_PROGRESS = "ray.data._internal.progress"
+
+
+@contextlib.contextmanager
+def quiet_backend() -> Iterator[None]:
+    """Block in which Ray is begun; its native part then says fatal errors only.
+
+    It calls it an error that each pool of actors has arguments in the object store, as Ray Data's
+    always have.
+    """
+    if _BACKEND in os.environ:
+        yield
+        return
+    os.environ[_BACKEND] = "fatal"
+    try:
+        yield
+    finally:
+        os.environ.pop(_BACKEND, None)
+
+
+@contextlib.contextmanager
+def quiet_data() -> Iterator[None]:
+    """Block in which Ray Data says warnings only, and draws its bars on terminals alone.
+
+    What it writes to its log file stays.
+    """
+    context = ray_module("ray.data").DataContext.get_current()
+    shown = [h for h in logging.getLogger("ray.data").handlers if _is_console(h)]
+    log = logging.getLogger(_PROGRESS)
+    levels = [handler.level for handler in shown]
+    bars = context.enable_progress_bars
+    for handler in shown:
+        handler.setLevel(max(handler.level, logging.WARNING))
+    level = log.level
+    log.setLevel(logging.ERROR)
+    context.enable_progress_bars = bars and sys.stderr.isatty()
+    try:
+        yield
+    finally:
+        context.enable_progress_bars = bars
+        log.setLevel(level)
+        for handler, own in zip(shown, levels, strict=True):
+            handler.setLevel(own)
+
+
+def _is_console(handler: logging.Handler) -> bool:
+    return isinstance(handler, logging.StreamHandler) and not isinstance(
+        handler, logging.FileHandler
+    )
