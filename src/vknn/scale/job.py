@@ -14,6 +14,7 @@ from typing import Any
 
 from vknn import __version__
 from vknn.errors import InputError, VknnError
+from vknn.scale.doubles import drop_doubles
 from vknn.scale.folder import Folder
 from vknn.scale.layout import JobLayout
 from vknn.scale.local import LocalRun
@@ -168,6 +169,10 @@ class _Job:
         """The job on the engine that fits; its report, which job.json keeps, too."""
         before = self._before()
         done = self._done(before)
+        if self.predictor.id is not None and len(done) < self.outcome.rows:
+            drop_doubles(self.folder, self.predictor.id)
+            self.outcome = Outcome(total=self.outcome.total)
+            done = self._done(before)
         self.engine = self._engine(engine, address, before)
         if before is None and self.folder.job() is not None:  # of another one, which wrote nothing
             self.folder.clear()

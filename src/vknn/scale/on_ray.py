@@ -17,7 +17,7 @@ from vknn.scale.folder import Folder
 from vknn.scale.layout import JobLayout
 from vknn.scale.local import TELL_SECONDS
 from vknn.scale.optional import arrow, arrow_part, ray_module
-from vknn.scale.options import BATCH, DEVICE, Predictor
+from vknn.scale.options import BATCH, DEVICE, ERROR, Predictor
 from vknn.scale.outcome import JobError, Outcome
 from vknn.scale.ray_noise import quiet_data
 from vknn.scale.ray_sources import dataset_of
@@ -54,6 +54,7 @@ class RayRun:
         self.done, self.bound, self.outcome, self.stored = done, bound, outcome, stored
         self.address, self.tell = address, tell
         self._errors = Counter(outcome.errors)
+        self._before = set(folder.parts())
         self._state: dict[str, Any] = {}
 
     def run(self, remember: Callable[[JobLayout], None]) -> None:
@@ -83,7 +84,9 @@ class RayRun:
             except Exception as error:
                 raise self._failure(ray, setup.keeper, error) from None
             finally:
-                self._take(ray.get(setup.keeper.state.remote()))
+                with contextlib.suppress(Exception):  # the keeper went with the cluster
+                    self._take(ray.get(setup.keeper.state.remote(), timeout=30))
+                self._note_suspects()
                 self._recount()
         self._complete()
 
@@ -209,21 +212,18 @@ class RayRun:
         return JobError(f"Ray ended the job: {type(error).__name__}: {lines[-1] if lines else ''}")
 
     def _recount(self) -> None:
-        """Count of the rows that are written, and note of those that are suspect."""
-        suspects = set(map(tuple, self._state["suspect"]))
+        """Count of the rows that are written."""
         self.outcome.rows, self.outcome.errors = 0, Counter()
-        name = self.predictor.id
-        for path in self.folder.parts():
-            if not self._is_whole(path):
-                continue
-            names = [*([name] if name else []), DEVICE, BATCH, "error"]
-            table = self.folder.read_part(path, names)
+        for path in self._whole_parts():
+            table = self.folder.read_part(path, [ERROR])
             self.outcome.rows += table.num_rows
-            for error in table.column("error").to_pylist():
+            for error in table.column(ERROR).to_pylist():
                 if error is not None:
                     self.outcome.errors[error["type"]] += 1
-            if suspects:
-                self._note_suspects(table, path, suspects)
+
+    def _whole_parts(self) -> list[str]:
+        """The files that are written to their ends: some are not, where a run was broken off."""
+        return [path for path in self.folder.parts() if self._is_whole(path)]
 
     def _is_whole(self, path: str) -> bool:
         """Whether a file is written to its end: it is not, where a run was broken off."""
@@ -235,6 +235,12 @@ class RayRun:
 
     def _complete(self) -> None:
         """Check that every record has one row."""
+        for path in set(self.folder.parts()) - self._before:
+            # A worker of an ended run wrote it behind the beginning of this one, which did the
+            # same records.
+            if not posixpath.basename(path).startswith(self._prefix):
+                self.folder.remove_part(path)
+        self._recount()
         name = self.predictor.id
         if name is not None and len(ids := self._ids(name)) != len(set(ids)):
             doubles = drop_doubles(self.folder, name)
@@ -255,15 +261,19 @@ class RayRun:
         parts = self.folder.parts()
         return [i for p in parts for i in self.folder.read_part(p, [name]).column(name).to_pylist()]
 
-    def _note_suspects(self, table: Any, path: str, suspects: set[tuple[str, str]]) -> None:
-        pa = arrow()
-        pairs = zip(table.column(DEVICE).to_pylist(), table.column(BATCH).to_pylist(), strict=True)
-        own = table.filter(pa.array([pair in suspects for pair in pairs], pa.bool_()))
-        if own.num_rows:
-            own = own.drop_columns(["error"])
-            file = pa.array([path] * own.num_rows, pa.string())
-            self.folder.add_suspects(own.append_column("file", file))
-            self.outcome.suspects += own.num_rows
+    def _note_suspects(self) -> None:
+        """Note of the rows that devices wrote which computed wrong later."""
+        suspects = set(map(tuple, self._state.get("suspect", ())))
+        pa, name = arrow(), self.predictor.id
+        for path in self._whole_parts() if suspects else []:
+            table = self.folder.read_part(path, [*([name] if name else []), DEVICE, BATCH])
+            columns = table.column(DEVICE).to_pylist(), table.column(BATCH).to_pylist()
+            pairs = zip(*columns, strict=True)
+            own = table.filter(pa.array([pair in suspects for pair in pairs], pa.bool_()))
+            if own.num_rows:
+                file = pa.array([path] * own.num_rows, pa.string())
+                self.folder.add_suspects(own.append_column("file", file))
+                self.outcome.suspects += own.num_rows
 
 
 def planned_workers(predictor: Predictor, address: str | None) -> list[str]:

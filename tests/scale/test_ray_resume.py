@@ -1,0 +1,123 @@
+"""Jobs on Ray that are broken off and taken up again: every id ends in exactly one row."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from scale import ray_jobs
+from vknn import scale
+from vknn.scale.doubles import drop_doubles
+from vknn.scale.folder import Folder
+from vknn.scale.on_ray import remove_pending
+
+pytestmark = pytest.mark.device
+
+#: A layer that takes a moment for each record.
+SLOW = """
+import time
+import numpy as np
+import vknn
+
+def compute(arrays, weights, options):
+    time.sleep(0.02)
+    return arrays[0] * np.float32(2)
+
+vknn.register_layer("ncnn", "Slow", shape=lambda s, o: s[0], compute=compute)
+"""
+ROWS, FILES = 300, 6
+DRIVER = """
+import sys
+from vknn import scale
+source, model, output, layers, engine, address = sys.argv[1:]
+scale.run(
+    source, model, output, engine=engine, address=address or None, id="id", layers=[layers],
+    device="llvmpipe", batch_size=10, workers=1,
+)
+"""
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("engines", [("ray", "ray"), ("ray", "local"), ("local", "ray")])
+def test_a_driver_that_is_killed(
+    ray_cluster: Any, ray: Any, tmp_path: Path, engines: tuple[str, str]
+) -> None:
+    model, layers = ray_jobs.write_model(tmp_path, "Slow", SLOW)
+    source = ray_jobs.write_numbers(tmp_path / "source", [float(n) for n in range(ROWS)], FILES)
+    output = tmp_path / "out"
+    few = "import vknn.scale.on_ray as r, vknn.scale.parts as p; r._FILE_ROWS = p.PART_ROWS = 20\n"
+    address = ray_cluster.address if engines[0] == "ray" else ""
+    command = [sys.executable, "-c", few + DRIVER]
+    command += map(str, (source, model, output, layers, engines[0], address))
+    driver = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+    try:
+        until = time.monotonic() + 90
+        while len(list(output.glob("*.parquet"))) < 2 and time.monotonic() < until:
+            assert driver.poll() is None, "the driver ended too early"
+            time.sleep(0.05)
+    finally:
+        driver.send_signal(signal.SIGKILL)
+        driver.wait()
+    remove_pending(Folder(output))
+    before = sum(pq.read_metadata(p).num_rows for p in output.glob("*.parquet"))
+    assert 0 < before < ROWS
+
+    report = scale.run(
+        source, model, output, engine=engines[1], id="id", layers=[layers], device="llvmpipe",
+        batch_size=10,
+    )  # fmt: skip
+    assert report.rows == ROWS
+    assert report.new_rows < ROWS
+    found = ray_jobs.rows(output)
+    assert sorted(row["id"] for row in found) == list(range(ROWS))
+    assert all(row["out"] == [2.0 * row["id"]] * 8 for row in found)
+    assert not [p for p in tmp_path.rglob("*") if ".pending" in p.name]
+
+
+def test_a_finished_job_is_not_done_again(ray: Any, tmp_path: Path) -> None:
+    model, layers = ray_jobs.write_model(tmp_path, "Slow", SLOW)
+    source = ray_jobs.write_numbers(tmp_path / "source", [1.0, 2.0])
+    options = {"id": "id", "layers": [layers], "device": "llvmpipe"}
+    scale.run(source, model, tmp_path / "out", engine="local", **options)
+    report = scale.run(source, model, tmp_path / "out", engine="ray", **options)
+    assert (report.rows, report.new_rows) == (2, 0)
+
+
+def test_pending_files_are_removed(tmp_path: Path) -> None:
+    """What Ray did not finish writing goes, with its note; what it finished stays."""
+    output, notes = tmp_path / "out", tmp_path / "out.checkpoint" / "run"
+    output.mkdir()
+    notes.mkdir(parents=True)
+    table = pa.table({"id": [1]})
+    for name in ("part-a-u_000001-0", "part-a-u_000002-0", "part-b-u_000001-0"):
+        pq.write_table(table, output / f"{name}.parquet")
+    pq.write_table(table, notes / "part-a-u_000001.pending.parquet")
+    pq.write_table(table, notes / "part-a-u_000002.parquet")
+    remove_pending(Folder(output))
+    left = sorted(os.path.basename(path) for path in Folder(output).parts())
+    assert left == ["part-a-u_000002-0.parquet", "part-b-u_000001-0.parquet"]
+    assert [path.name for path in notes.iterdir()] == ["part-a-u_000002.parquet"]
+
+
+def test_rows_that_a_process_wrote_too_late(tmp_path: Path) -> None:
+    """The first row of an id stays, a file without any goes."""
+    for name, ids in (("a", [1, 2]), ("b", [2, 3]), ("c", [1])):
+        pq.write_table(
+            pa.table({"id": ids, "from": [name] * len(ids)}), tmp_path / f"{name}.parquet"
+        )
+    assert sorted(drop_doubles(Folder(tmp_path), "id")) == [1, 2]
+    left = {
+        r["id"]: r["from"] for p in tmp_path.glob("*.parquet") for r in pq.read_table(p).to_pylist()
+    }
+    assert left == {1: "a", 2: "a", 3: "b"}
+    assert not (tmp_path / "c.parquet").exists()
+    assert drop_doubles(Folder(tmp_path), "id") == []
