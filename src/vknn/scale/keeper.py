@@ -102,8 +102,9 @@ class Keeper:
         self._died(tried)
         if report.retired:
             return {"alone": False, "retired": report.retired, "wrong": device in self._wrong}
-        tried.device = device
-        return {"alone": tried.deaths >= MOST_DEATHS, "retired": None, "wrong": False}
+        alone = tried.deaths >= MOST_DEATHS
+        tried.device = None if alone else device  # deaths are its records' then
+        return {"alone": alone, "retired": None, "wrong": False}
 
     def begin_record(self, device: str, key: str) -> int:
         """A record is begun by itself. Tells how many processes ended with it before.

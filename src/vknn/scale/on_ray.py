@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
+import re
 import threading
 import time
 from collections import Counter
@@ -30,6 +31,8 @@ from vknn.scale.stages import FIRST_ROWS, prepared, staged
 #: Rows of a file of answers at least, where there are so many.
 _FILE_ROWS = 512
 _PENDING = ".pending.parquet"
+#: An error of ours in the text of one of Ray's, which has lost what caused it.
+_OWN_ERROR = re.compile(r"(?:^|: )vknn\.[\w.]+Error: (.+)")
 #: Seconds in which workers finish the checks of a job whose rows are all written.
 _CHECK_SECONDS = 120.0
 
@@ -209,6 +212,8 @@ class RayRun:
                 return inner
             inner = cause if isinstance(cause, BaseException) else None
         lines = [line for line in str(error).splitlines() if line.strip()]
+        if ours := [found for line in lines if (found := _OWN_ERROR.search(line))]:
+            return JobError(f"a worker ended the job: {ours[-1][1]}")
         return JobError(f"Ray ended the job: {type(error).__name__}: {lines[-1] if lines else ''}")
 
     def _recount(self) -> None:

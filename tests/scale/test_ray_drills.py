@@ -1,0 +1,176 @@
+"""Drills of jobs on Ray: processes and machines that go, and memory that must not grow."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from scale import ray_jobs
+from vknn import scale
+
+pytestmark = [pytest.mark.device, pytest.mark.slow]
+
+#: A layer that takes a moment, and notes which process computes.
+NOTED = """
+import os, time
+import numpy as np
+import vknn
+
+def compute(arrays, weights, options):
+    with open({folder!r} + "/" + str(os.getpid()), "w"):
+        pass
+    time.sleep(0.03)
+    return arrays[0] * np.float32(2)
+
+vknn.register_layer("ncnn", "Noted", shape=lambda s, o: s[0], compute=compute)
+"""
+#: A layer that makes one number of many.
+SUM = """
+import numpy as np
+import vknn
+
+vknn.register_layer(
+    "ncnn", "Sum", shape=lambda s, o: (1,), compute=lambda a, w, o: a[0].sum(keepdims=True)
+)
+"""
+ROWS = 1500
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> dict[str, Any]:
+    (tmp_path / "processes").mkdir()
+    code = NOTED.format(folder=str(tmp_path / "processes"))
+    model, layers = ray_jobs.write_model(tmp_path, "Noted", code)
+    source = ray_jobs.write_numbers(tmp_path / "source", [float(n) for n in range(ROWS)], 10)
+    return {
+        "source": source, "model": model, "output": tmp_path / "out", "engine": "ray", "id": "id",
+        "layers": [layers], "batch_size": 10, "device": "llvmpipe", "workers": 2,
+    }  # fmt: skip
+
+
+def assert_whole(output: Path) -> None:
+    """Every record has its one row, with its own answer."""
+    rows = ray_jobs.rows(output)
+    assert sorted(row["id"] for row in rows) == list(range(ROWS))
+    assert all(row["out"] == [2.0 * row["id"]] * 8 for row in rows)
+
+
+@contextlib.contextmanager
+def beside(work: Any) -> Iterator[None]:
+    """Block beside which a thread works until it is told to stop."""
+    stop = threading.Event()
+    thread = threading.Thread(target=work, args=(stop,))
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
+
+
+@pytest.mark.timeout(300)
+def test_workers_that_are_killed(ray: Any, job: dict[str, Any], tmp_path: Path) -> None:
+    killed: list[int] = []
+
+    def kill(stop: threading.Event) -> None:
+        while not stop.wait(6) and len(killed) < 6:
+            alive = [
+                p for p in (tmp_path / "processes").iterdir() if psutil.pid_exists(int(p.name))
+            ]
+            for path in sorted(alive, key=lambda p: p.stat().st_mtime)[-1:]:
+                os.kill(int(path.name), signal.SIGKILL)
+                killed.append(int(path.name))
+
+    with beside(kill):
+        report = scale.run(**job)
+    assert len(killed) >= 2
+    assert (report.rows, report.error_count) == (ROWS, 0)
+    assert_whole(job["output"])
+
+
+@pytest.mark.timeout(300)
+def test_a_machine_that_goes_and_one_that_comes(
+    ray_cluster: Any, ray: Any, job: dict[str, Any], tmp_path: Path
+) -> None:
+    job |= {"device": "vulkan", "workers": None}
+    machines = {"num_cpus": 1, "resources": {"vulkan": 1}, "object_store_memory": 80 << 20}
+    nodes = [ray_cluster.add_node(**machines)]
+
+    def change(stop: threading.Event) -> None:
+        until = time.monotonic() + 60
+        while len(list((tmp_path / "processes").iterdir())) < 3 and time.monotonic() < until:
+            time.sleep(0.2)
+        ray_cluster.remove_node(nodes.pop(), allow_graceful=False)
+        stop.wait(5)
+        nodes.append(ray_cluster.add_node(**machines))
+
+    try:
+        with beside(change):
+            report = scale.run(**job)
+    finally:
+        for node in nodes:
+            ray_cluster.remove_node(node)
+    assert (report.rows, report.error_count) == (ROWS, 0)
+    assert_whole(job["output"])
+
+
+@pytest.mark.timeout(300)
+def test_memory_stays_flat(ray: Any, tmp_path: Path) -> None:
+    """2,000 rows of 600 KB, six times what the object store holds."""
+    model, layers = ray_jobs.write_model(tmp_path, "Sum", SUM)
+    model.write_text(model.read_text().replace("0=8", "0=150000"))
+
+    def made(table: pa.Table) -> pa.Table:
+        numbers = table.column("id").to_pylist()
+        rows = pa.array([np.full(150_000, n % 7, np.float32) for n in numbers])
+        return pa.table({"id": table.column("id"), "data": rows.cast(pa.list_(pa.float32()))})
+
+    samples: list[tuple[float, int]] = []
+
+    def measure(stop: threading.Event) -> None:
+        while not stop.wait(0.5):
+            samples.append((time.monotonic(), used_memory()))
+
+    dataset = ray.data.range(2_000).map_batches(made, batch_format="pyarrow", batch_size=20)
+    with beside(measure):
+        answers = scale.predict(
+            dataset, model, id="id", layers=[layers], device="llvmpipe", workers=1
+        )
+        count = sum(
+            int((np.stack(batch["out"]).reshape(-1) == 150_000 * (batch["id"] % 7)).sum())
+            for batch in answers.iter_batches(batch_format="numpy")
+        )
+    assert count == 2_000
+    middle = (samples[0][0] + samples[-1][0]) / 2
+    early = max(memory for when, memory in samples if when <= middle)
+    late = max(memory for when, memory in samples if when > middle)
+    assert late < 1.2 * early, (early >> 20, late >> 20)
+
+
+def used_memory() -> int:
+    """Bytes of this process and those that it started, each page once."""
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    own, new = {os.getpid()}, {os.getpid()}
+    while new:
+        new = {child for child, parent in parents.items() if parent in new} - own
+        own |= new
+    return sum(proportional_bytes(process) for process in own)
+
+
+def proportional_bytes(process: int) -> int:
+    with contextlib.suppress(OSError), open(f"/proc/{process}/smaps_rollup") as file:
+        return sum(1024 * int(line.split()[1]) for line in file if line.startswith("Pss:"))
+    return 0

@@ -1,0 +1,103 @@
+"""What a job on Ray says: while it runs, at its end, and where it is ended."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scale import ray_jobs
+from small_model import write_small_model
+from vknn import scale
+from vknn.scale import ray_metrics
+from vknn.scale.keeper import BatchProgress
+
+#: A layer that cannot be registered beside the devices, only where the job is begun.
+BROKEN = """
+import multiprocessing, os, sys
+import numpy as np
+import vknn
+
+if any("default_worker" in a for a in sys.argv):
+    raise RuntimeError("not on this machine")
+vknn.register_layer("ncnn", "Broken", shape=lambda s, o: s[0], compute=lambda a, w, o: a[0])
+"""
+
+
+@pytest.mark.device
+def test_too_many_errors(ray: Any, tmp_path: Path) -> None:
+    """The error says how many, and what the last one was; a report says how far the job came."""
+    model = write_small_model(tmp_path)
+    pictures = ray_jobs.write_pictures(tmp_path / "pictures", 12, broken=(2, 5))
+    options = {"engine": "ray", "device": "llvmpipe", "size": (8, 8)}
+    with pytest.raises(scale.JobError, match=r"of \d+ records could not be.*errors=1") as caught:
+        scale.run(pictures, model, tmp_path / "out", errors=1, **options)
+    assert "Unreadable" in str(caught.value)
+    assert caught.value.report is not None
+    assert caught.value.report.state == "stopped"
+    report = scale.run(pictures, model, tmp_path / "out", errors=2, **options)
+    assert (report.rows, report.error_count) == (12, 2)
+
+
+@pytest.mark.device
+def test_a_worker_that_cannot_open_the_model(ray: Any, tmp_path: Path) -> None:
+    """The user is told what went wrong there, not what Ray makes of it."""
+    model, layers = ray_jobs.write_model(tmp_path, "Broken", BROKEN)
+    source = ray_jobs.write_numbers(tmp_path / "source", [1.0, 2.0])
+    with pytest.raises(scale.JobError, match="RuntimeError: not on this machine"):
+        scale.run(
+            source, model, tmp_path / "out", engine="ray", id="id", device="llvmpipe",
+            layers=[layers],
+        )  # fmt: skip
+
+
+@pytest.mark.device
+@pytest.mark.timeout(120)
+def test_the_command(ray_cluster: Any, ray: Any, tmp_path: Path) -> None:
+    """JSON lines on stdout and nothing else there; stderr is quiet."""
+    model = write_small_model(tmp_path)
+    pictures = ray_jobs.write_pictures(tmp_path / "pictures", 20, broken=(2,))
+    command = [sys.executable, "-m", "vknn", "batch", model, pictures, "--output", tmp_path / "out"]
+    command += ["--address", ray_cluster.address, "--device", "llvmpipe", "--size", "8x8", "--json"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert lines[-1]["rows"] == 20
+    assert lines[-1]["errors"] == {"UnreadableFileError": 1}
+    assert all(line["state"] == "running" for line in lines[:-1])
+    assert done.stderr == ""
+
+
+def test_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows, errors, seconds of batches and busy share, by device."""
+    told: list[tuple[str, float, dict[str, str]]] = []
+
+    class Metric:
+        def __init__(self, name: str, *_: Any, **__: Any) -> None:
+            self.name = name
+
+        def inc(self, value: float, tags: dict[str, str]) -> None:
+            told.append((self.name, value, tags))
+
+        observe = set = inc
+
+    class metrics:
+        Counter = Gauge = Histogram = Metric
+
+    monkeypatch.setattr(ray_metrics, "ray_module", lambda name: metrics)
+    worker = ray_metrics.WorkerMetrics()
+    worker.count(BatchProgress("uuid:1", 3, {"InputError": 2}, busy=0.5, worker="w"))
+    worker.count(BatchProgress("uuid:1"))
+    assert told[:3] == [
+        ("vknn_batch_rows", 3, {"device": "uuid:1"}),
+        ("vknn_batch_errors", 2, {"device": "uuid:1", "type": "InputError"}),
+        ("vknn_batch_seconds", 0.5, {"device": "uuid:1"}),
+    ]
+    (name, share, tags), *others = told[3:]
+    assert (name, others) == ("vknn_device_busy_share", [])
+    assert 0 < share <= 1
+    assert tags == {"device": "uuid:1", "worker": "w"}
