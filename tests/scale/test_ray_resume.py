@@ -29,12 +29,12 @@ import numpy as np
 import vknn
 
 def compute(arrays, weights, options):
-    time.sleep(0.02)
+    time.sleep(0.03)
     return arrays[0] * np.float32(2)
 
 vknn.register_layer("ncnn", "Slow", shape=lambda s, o: s[0], compute=compute)
 """
-ROWS, FILES = 300, 6
+ROWS, FILES = 600, 12
 DRIVER = """
 import sys
 from vknn import scale

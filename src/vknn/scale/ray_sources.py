@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -23,9 +24,28 @@ def dataset_of(source: RecordSource, columns: tuple[str, ...]) -> Any:
     """
     data = ray_module("ray.data")
     if source.kind == PARQUET:
-        found = data.read_parquet(list(source.paths), filesystem=source.filesystem)
+        with _one_listing(data.DataContext.get_current()):
+            found = data.read_parquet(list(source.paths), filesystem=source.filesystem)
         return found.select_columns(list(columns))
     return data.read_datasource(_datasource(source, columns))
+
+
+@contextlib.contextmanager
+def _one_listing(context: Any) -> Iterator[None]:
+    """Block in which Ray's reader of Parquet lists files in one thread.
+
+    Its newer one lists in several, which import fsspec.implementations.http at a time: where that
+    lacks aiohttp, one of them now and then finds half of it, and the job ends (Ray 2.60).
+    """
+    before = getattr(context, "use_datasource_v2", None)
+    if before is None:
+        yield
+        return
+    context.use_datasource_v2 = False
+    try:
+        yield
+    finally:
+        context.use_datasource_v2 = before
 
 
 def _datasource(source: RecordSource, columns: tuple[str, ...]) -> Any:
