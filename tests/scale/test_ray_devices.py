@@ -16,7 +16,7 @@ from vknn import scale
 from vknn.cli import main
 from vknn.errors import DeviceError, VknnError
 from vknn.runtime import devices
-from vknn.scale.cluster import check_schedulable, pool_for
+from vknn.scale.cluster import check_schedulable, joined, pool_for
 from vknn.scale.ray_node import options_for
 
 #: A layer that takes a moment, so that all workers get records.
@@ -73,6 +73,7 @@ def test_each_worker_has_a_device_of_its_own(
     assert report.rows == 240
 
 
+@pytest.mark.slow
 @pytest.mark.device
 @pytest.mark.skipif(not SWIFTSHADER.is_file(), reason="needs SwiftShader")
 def test_accelerators_of_ray(
@@ -137,6 +138,19 @@ def test_more_workers_than_devices(ray: Any, job: dict[str, Any]) -> None:
 
 def predictor(**options: Any) -> scale.Predictor:
     return scale.Predictor("net.param", **options)
+
+
+def test_a_start_on_this_machine_joins_no_other_cluster(monkeypatch: Any) -> None:
+    """Ray would join whatever runs here, where no address is given."""
+    ray = pytest.importorskip("ray")
+    given: dict[str, Any] = {}
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda **options: given.update(options))
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    with joined(None):
+        pass
+    assert given["address"] == "local"
+    assert given["num_cpus"] >= 4
 
 
 def test_pools_of_a_cluster() -> None:

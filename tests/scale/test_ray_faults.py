@@ -105,6 +105,7 @@ def test_records_that_end_processes(ray: Any, tmp_path: Path, records: tuple[int
     assert all("3 different records" in reason for reason in retired)
 
 
+@pytest.mark.slow
 def test_a_device_that_computes_wrong_takes_no_work(ray: Any, tmp_path: Path) -> None:
     model, layers = ray_jobs.write_model(tmp_path, "Wrong", WRONG)
     source = ray_jobs.write_numbers(tmp_path / "source", [float(n) for n in range(20)])

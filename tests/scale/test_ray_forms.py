@@ -34,17 +34,22 @@ def assert_same(ray_folder: Path, local_folder: Path, id_column: str, names: lis
     assert ray_jobs.by_id(found, id_column, names) == ray_jobs.by_id(expected, id_column, names)
 
 
-def test_pictures(ray: Any, model: Path, tmp_path: Path) -> None:
-    """Broken pictures and one that cannot be read have a row each."""
+def test_pictures(ray: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken pictures and one that vanishes have a row each: Ray's reader would end the job."""
     pictures = ray_jobs.write_pictures(tmp_path / "pictures", 40, broken=(3, 17))
     (pictures / "0005.png").write_bytes(b"")
+    found = scale.job.find_source(pictures)
+    os.remove(pictures / "0008.png")
+    monkeypatch.setattr(scale.job, "find_source", lambda given: found)
     options = {**LLVMPIPE, "batch_size": 8}
     local = scale.run(pictures, model, tmp_path / "local", engine="local", **options)
     report = scale.run(pictures, model, tmp_path / "ray", engine="ray", **options)
     assert report.rows == 40
     assert report.errors == local.errors
-    assert report.error_count == 3
+    assert report.error_count == 4
     assert_same(tmp_path / "ray", tmp_path / "local", "path", ["out"])
+    rows = {os.path.basename(r["path"]): r for r in ray_jobs.rows(tmp_path / "ray")}
+    assert "cannot be read" in rows["0008.png"]["error"]["message"]
     assert not Path(f"{tmp_path / 'ray'}.checkpoint").exists()
 
 
@@ -57,6 +62,7 @@ def test_a_table(ray: Any, model: Path, tmp_path: Path) -> None:
     assert_same(tmp_path / "ray", tmp_path / "local", "url", ["width", "out"])
 
 
+@pytest.mark.slow
 def test_arrays(ray: Any, model: Path, tmp_path: Path) -> None:
     arrays = np.random.default_rng(0).random((20, 3, 8, 8), np.float32)
     np.save(tmp_path / "rows.npy", arrays)
@@ -68,6 +74,7 @@ def test_arrays(ray: Any, model: Path, tmp_path: Path) -> None:
     assert_same(tmp_path / "ray", tmp_path / "local", "row", ["out"])
 
 
+@pytest.mark.slow
 def test_archives(ray: Any, model: Path, tmp_path: Path) -> None:
     archives = [str(ray_jobs.write_tar(tmp_path / f"{name}.tar", 9)) for name in "ab"]
     options = {**LLVMPIPE, "keep": ["cls"]}
@@ -77,6 +84,7 @@ def test_archives(ray: Any, model: Path, tmp_path: Path) -> None:
     assert_same(tmp_path / "ray", tmp_path / "local", "__key__", ["cls", "out"])
 
 
+@pytest.mark.slow
 def test_archives_with_a_key_twice(ray: Any, model: Path, tmp_path: Path) -> None:
     one = ray_jobs.write_tar(tmp_path / "a.tar", 3)
     (tmp_path / "more").mkdir()
@@ -103,22 +111,7 @@ def test_a_pipeline_of_ones_own(ray: Any, model: Path, tmp_path: Path) -> None:
         assert ray_jobs.by_id(found, "url", ["out", "error"]) == expected
 
 
-def test_a_file_that_vanishes_or_is_not_to_be_read(
-    ray: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A row with an error each: Ray's reader of files would end the job."""
-    pictures = ray_jobs.write_pictures(tmp_path / "pictures", 4)
-    found = scale.job.find_source(pictures)
-    os.remove(pictures / "0002.png")
-    monkeypatch.setattr(scale.job, "find_source", lambda given: found)
-    report = scale.run(pictures, model, tmp_path / "ray", engine="ray", **LLVMPIPE)
-    assert report.rows == 4
-    assert report.errors == {"InputError": 1}
-    (row,) = [r for r in ray_jobs.answers(tmp_path / "ray").to_pylist() if r["error"] is not None]
-    assert row["path"].endswith("0002.png")
-    assert "cannot be read" in row["error"]["message"]
-
-
+@pytest.mark.slow
 def test_tensors_of_arrow(ray: Any, model: Path, tmp_path: Path) -> None:
     """A column of Arrow's own tensors is read by Ray as pyarrow reads it."""
     arrays = np.random.default_rng(1).random((12, 3, 8, 8), np.float32)

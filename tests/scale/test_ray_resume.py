@@ -47,7 +47,14 @@ scale.run(
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("engines", [("ray", "ray"), ("ray", "local"), ("local", "ray")])
+@pytest.mark.parametrize(
+    "engines",
+    [
+        ("ray", "ray"),
+        pytest.param(("ray", "local"), marks=pytest.mark.slow),
+        pytest.param(("local", "ray"), marks=pytest.mark.slow),
+    ],
+)
 def test_a_driver_that_is_killed(
     ray_cluster: Any, ray: Any, tmp_path: Path, engines: tuple[str, str]
 ) -> None:

@@ -78,6 +78,7 @@ def joined(address: str | None) -> Iterator[Any]:
                 ray.init(address=address, logging_level="warning", log_to_driver=False)
             else:
                 ray.init(
+                    address="local",  # left out, it is any cluster that runs on this machine
                     num_cpus=max(LEAST_CPUS, os.cpu_count() or 1),
                     resources=local_resources(),
                     include_dashboard=False,

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 
 from vknn.scale.optional import ray_module
@@ -20,16 +21,25 @@ def quiet_backend() -> Iterator[None]:
     """Block in which Ray is begun; its native part then says fatal errors only.
 
     It calls it an error that each pool of actors has arguments in the object store, as Ray Data's
-    always have.
+    always have. That it is to be quiet it says, too.
     """
     if _BACKEND in os.environ:
         yield
         return
     os.environ[_BACKEND] = "fatal"
-    try:
-        yield
-    finally:
-        os.environ.pop(_BACKEND, None)
+    sys.stderr.flush()
+    stderr = os.dup(2)
+    with tempfile.TemporaryFile() as told:
+        os.dup2(told.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            os.environ.pop(_BACKEND, None)
+            told.seek(0)
+            os.write(2, b"".join(line for line in told if _BACKEND.encode() not in line))
 
 
 @contextlib.contextmanager

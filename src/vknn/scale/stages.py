@@ -80,10 +80,9 @@ def stage_options(setup: Setup, pool: Pool) -> dict[str, Any]:
         "batch_format": "pyarrow",
         "batch_size": setup.predictor.batch_size,
         "compute": strategy,
-        # Ray's own defaults, as the keeper counts attempts. Said here, they keep Ray from making
-        # one stage of this and the one that decodes.
-        "max_restarts": -1,
-        "max_task_retries": -1,
+        # A byte: Ray would make one stage of this and the one that decodes where they ask for the
+        # same, and pictures would wait for the device.
+        "memory": 1,
         **pool.remote_arguments(),
     }
 
