@@ -180,7 +180,7 @@ def test_links_and_paths_exist(page: Path) -> None:
 
 def test_the_page_of_the_command_line_has_every_command_and_exit_code() -> None:
     text = (ROOT / "docs" / "command-line.md").read_text()
-    assert set(re.findall(r"^\| `vknn (\w+)", text, re.MULTILINE)) == set(COMMANDS)
+    assert set(re.findall(r"^\| `vknn ([\w-]+)", text, re.MULTILINE)) == set(COMMANDS)
     codes = {0, FAILED, USER_ERROR, INTERNAL_ERROR, STOPPED}
     assert set(map(int, re.findall(r"^\| (\d+) \|", text, re.MULTILINE))) == codes
     options = set(re.findall(r"`(--[a-z-]+)", text))

@@ -144,6 +144,19 @@ ELSEWHERE = {
     "the source is an empty list: give files, a folder or a pattern": (
         "scale/test_sources.py::test_what_is_refused"
     ),
+    "`vknn batch-node` prints the options of ray start that offer them": (
+        "scale/test_ray_devices.py::test_options_of_a_node_with_devices"
+    ),
+    "{} worker(s) need a processor each and reading another one, and the cluster has {}: start it "
+    "with more, or give fewer workers": "scale/test_ray_devices.py::test_pools_of_a_cluster",
+    "machine {} has vknn {}, and this one {}: install the same everywhere": (
+        "scale/test_ray_devices.py::test_a_machine_with_another_vknn"
+    ),
+    "machine {} has vknn {}, and the job is of vknn {}: install the same everywhere": (
+        "scale/test_ray_devices.py::test_a_worker_of_another_vknn"
+    ),
+    "machine {}: {}; install one there, or start its Ray without the resources that offer "
+    "devices": ("scale/test_ray_devices.py::test_a_machine_without_a_driver"),
 }
 
 #: Texts that no call can follow, or that give no advice, and why.

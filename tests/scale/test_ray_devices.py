@@ -18,6 +18,7 @@ from vknn.errors import DeviceError, VknnError
 from vknn.runtime import devices
 from vknn.scale.cluster import check_schedulable, joined, pool_for
 from vknn.scale.ray_node import options_for
+from vknn.scale.ray_worker import BatchActor, Setup
 
 #: A layer that takes a moment, so that all workers get records.
 SLOW = """
@@ -134,6 +135,14 @@ def test_more_workers_than_devices(ray: Any, job: dict[str, Any]) -> None:
         scale.run(**job, device="vulkan", workers=9)
     with pytest.raises(DeviceError, match="no GPUs that Ray counts"):
         scale.run(**job, device="gpu")
+
+
+def test_a_worker_of_another_vknn() -> None:
+    """Where the machine came into the cluster behind the beginning of the job."""
+    layout: Any = None
+    setup = Setup(predictor(), layout, layout, "lease", None, version="99.0")
+    with pytest.raises(VknnError, match=r"and the job is of vknn 99\.0"):
+        BatchActor(setup)
 
 
 def predictor(**options: Any) -> scale.Predictor:

@@ -13,7 +13,7 @@ from typing import Any
 
 from vknn.scale.killed import MOST_DEATHS
 from vknn.scale.options import NUMPY
-from vknn.scale.report import DeviceReport
+from vknn.scale.report import DeviceReport, WorkTimes
 from vknn.scale.shares import ErrorBound
 
 #: A device on which so many different records ended their processes is not used any more.
@@ -45,6 +45,9 @@ class BatchProgress:
         memory: Bytes of memory that the worker had at most.
         worker: Name of the worker.
         pending: Checks that the worker has under way.
+        upload: Seconds in which the host wrote inputs and submitted work.
+        download: Seconds in which the host read outputs.
+        device_memory: Bytes of device memory that the worker had at most.
     """
 
     device: str
@@ -59,6 +62,14 @@ class BatchProgress:
     memory: int = 0
     worker: str = ""
     pending: int = 0
+    upload: float = 0.0
+    download: float = 0.0
+    device_memory: int = 0
+
+    @property
+    def times(self) -> WorkTimes:
+        """Where the worker's time went."""
+        return WorkTimes(self.busy, self.upload, self.download, self.device_memory)
 
 
 class Keeper:
@@ -130,7 +141,7 @@ class Keeper:
         self._batches.pop(key, None)
         report = self._devices.setdefault(progress.device, DeviceReport(progress.device))
         report.rows += progress.rows
-        report.busy_seconds += progress.busy
+        report.add(progress.times)
         report.checks += progress.checks
         report.largest_error = max(report.largest_error, progress.largest)
         if progress.cold is not None:
@@ -168,7 +179,7 @@ class Keeper:
             self.suspect(device, batches)
 
     def suspect(self, device: str, batches: Sequence[str]) -> None:
-        """What a device wrote that may be wrong."""
+        """Note of what a device wrote that may be wrong."""
         self._suspect += [(device, batch) for batch in batches]
 
     def leave(self, worker: str, device: str) -> bool:

@@ -28,6 +28,7 @@ from vknn.scale.outcome import JobError, error_row, peak_memory
 from vknn.scale.packed import is_packed, unpacked
 from vknn.scale.ray_metrics import WorkerMetrics
 from vknn.scale.records import Record, cells_of, record_of
+from vknn.scale.report import WorkTimes
 from vknn.scale.worker import Worker, device_name
 
 #: How a worker finds its device: of Ray's GPUs, by a lease, or as the predictor says.
@@ -103,7 +104,7 @@ class BatchActor:
         batch = f"{self._name}-{self._number}"
         records = self._records(table)
         while True:
-            alone, busy = self._may_begin(key), self._worker.busy
+            alone, before = self._may_begin(key), self._worker.times()
             try:
                 cells = self._computed(records, names, batch, key if alone else "")
                 self._collect(_MOST_CHECKS)
@@ -115,7 +116,7 @@ class BatchActor:
             table, [row for row, _ in cells], [e for _, e in cells], [device] * len(cells), batch
         )
         self._unsure.append(batch)
-        self._end(key, cells, self._worker.busy - busy, waited)
+        self._end(key, cells, self._worker.times().since(before), waited)
         self._ended = time.monotonic()
         return made
 
@@ -124,7 +125,7 @@ class BatchActor:
         with contextlib.suppress(Exception):
             with contextlib.suppress(_WrongDeviceError):
                 self._collect(0)
-            self._end("", [], 0.0, 0.0)
+            self._end("", [], WorkTimes(), 0.0)
             if self._ask("leave", self._actor, self._worker.device):
                 self._ask("suspect", self._worker.device, self._unsure)
         with contextlib.suppress(Exception):
@@ -317,7 +318,7 @@ class BatchActor:
                     raise DeviceError(f"machine {platform.node()}: {error}") from None
             time.sleep(0.5)
 
-    def _end(self, key: str, cells: _Cells, busy: float, waited: float) -> None:
+    def _end(self, key: str, cells: _Cells, times: WorkTimes, waited: float) -> None:
         """Note of a batch that is done. Raises JobError where the job is to end."""
         errors = [error for _, error in cells if error is not None]
         first = self._worker.first
@@ -328,7 +329,7 @@ class BatchActor:
             self._worker.device,
             len(cells) - len(errors),
             dict(Counter(error["type"] for error in errors)),
-            busy,
+            times.busy,
             waited,
             (errors[-1]["type"], errors[-1]["message"]) if errors else None,
             cold,
@@ -337,6 +338,9 @@ class BatchActor:
             peak_memory(),
             self._actor,
             len(self._checks),
+            times.upload,
+            times.download,
+            times.memory,
         )
         self._done_checks = 0
         self._metrics.count(progress)
