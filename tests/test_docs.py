@@ -186,6 +186,6 @@ def test_the_page_of_the_command_line_has_every_command_and_exit_code() -> None:
     options = set(re.findall(r"`(--[a-z-]+)", text))
     for command in COMMANDS:
         parser = argparse.ArgumentParser()
-        importlib.import_module(f"vknn.cli.{command}").add(parser)
+        importlib.import_module(f"vknn.cli.{command.replace('-', '_')}").add(parser)
         options -= set(parser._option_string_actions)
     assert not options, "options that no command has"

@@ -68,7 +68,7 @@ class BatchProgress:
 
     @property
     def times(self) -> WorkTimes:
-        """Where the worker's time went."""
+        """Times of the worker."""
         return WorkTimes(self.busy, self.upload, self.download, self.device_memory)
 
 
