@@ -205,6 +205,8 @@ def survey(ray: Any, mode: str) -> list[ClusterNode]:
     for node, reference in zip(able, asked, strict=True):
         try:
             found.append(ray.get(reference))
+        except ray.exceptions.TaskUnschedulableError:
+            continue  # the machine went away since it was listed
         except Exception as error:  # vknn is missing there, or cannot be imported
             place = node.get("NodeManagerAddress", "?")
             text = str(error).strip().splitlines()[-1] if str(error).strip() else type(error)
