@@ -67,7 +67,8 @@ def staged(dataset: Any, setup: Setup, pool: Pool) -> Any:
             fn_kwargs={"layout": layout},
             batch_format="pyarrow",
             batch_size=setup.predictor.batch_size,
-            num_cpus=1,
+            # Ray makes one stage of two that ask for the same: pictures would wait for the device.
+            num_cpus=0.5 if pool.num_cpus else 1,
         )
     return dataset.map_batches(BatchActor, **stage_options(setup, pool))
 
@@ -80,9 +81,6 @@ def stage_options(setup: Setup, pool: Pool) -> dict[str, Any]:
         "batch_format": "pyarrow",
         "batch_size": setup.predictor.batch_size,
         "compute": strategy,
-        # A byte: Ray would make one stage of this and the one that decodes where they ask for the
-        # same, and pictures would wait for the device.
-        "memory": 1,
         **pool.remote_arguments(),
     }
 
