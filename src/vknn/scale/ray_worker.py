@@ -311,6 +311,8 @@ class BatchActor:
         while True:
             try:
                 return str(self._ray.get(lease.take.remote(os.getpid(), sorted(retired))))
+            except self._ray.exceptions.RayActorError:
+                os._exit(1)  # the machine goes: Ray begins the worker anew on another one
             except DeviceError as error:
                 if retired:
                     return NUMPY
