@@ -181,15 +181,6 @@ EXEMPT = {
         "tells which option is wrong"
     ),
     'pip install "vknn[ray]"': ("another installation; scale/test_command.py shows the line"),
-    "machine {}: {}; install one there, or start its Ray without the resources that offer "
-    "devices": ("another machine"),
-    "machine {} has vknn {}, and this one {}: install the same everywhere": ("another machine"),
-    "machine {} has vknn {}, and the job is of vknn {}: install the same everywhere": (
-        "another machine"
-    ),
-    "{} worker(s) need a processor each and reading another one, and the cluster has {}: "
-    "start it with more, or give fewer workers": ("another cluster"),
-    "`vknn batch-node` prints the options of ray start that offer them": ("another cluster"),
     "without an id column nothing says which records are suspect: --restart": (
         "begins the job anew, as others do"
     ),

@@ -77,6 +77,7 @@ if not hasattr(Session, "right_stream"):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("records", [(17,), pytest.param((17, 18, 19), marks=pytest.mark.slow)])
 def test_records_that_end_processes(ray: Any, tmp_path: Path, records: tuple[int, ...]) -> None:

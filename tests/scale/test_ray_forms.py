@@ -94,6 +94,7 @@ def test_archives_with_a_key_twice(ray: Any, model: Path, tmp_path: Path) -> Non
         scale.run([one, other], model, tmp_path / "ray", engine="ray", **LLVMPIPE)
 
 
+@pytest.mark.slow
 def test_a_pipeline_of_ones_own(ray: Any, model: Path, tmp_path: Path) -> None:
     """predict() and the callable class give the rows that run() gives; without an id, too."""
     table = ray_jobs.write_table(tmp_path / "table.parquet", 30, broken=(4,))

@@ -46,6 +46,7 @@ scale.run(
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     "engines",

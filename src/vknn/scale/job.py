@@ -20,11 +20,12 @@ from vknn.scale.layout import JobLayout
 from vknn.scale.local import LocalRun
 from vknn.scale.model_files import digest, model_files
 from vknn.scale.on_ray import RayRun, planned_workers, remove_pending
-from vknn.scale.optional import arrow, has_ray
+from vknn.scale.optional import has_ray
 from vknn.scale.options import DEVICE, ERROR, Predictor, predictor_of
 from vknn.scale.outcome import JobError, Outcome
 from vknn.scale.plan import JobPlan, plan_of
 from vknn.scale.reading import counted, read, schema_of
+from vknn.scale.redo import replace_rows
 from vknn.scale.report import Report
 from vknn.scale.shares import ErrorBound
 from vknn.scale.sources import PARQUET, RecordSource, check_apart, find_source
@@ -361,24 +362,6 @@ class _Job:
 def replace_run(run: LocalRun, ids: set[Any], write: Callable[[Any], None]) -> LocalRun:
     """A run of these records only, whose tables go elsewhere."""
     return replace(run, only=ids, write=write)
-
-
-def replace_rows(folder: Folder, suspects: Any, tables: Sequence[Any], id_column: str) -> None:
-    """Writing of files anew with other rows in place of suspect ones."""
-    new = {
-        row[id_column]: (table, number)
-        for table in tables
-        for number, row in enumerate(table.select([id_column]).to_pylist())
-    }
-    for path in dict.fromkeys(suspects.column("file").to_pylist()):
-        old = folder.read_part(path)
-        rows = []
-        for number, name in enumerate(old.column(id_column).to_pylist()):
-            table, place = new.get(name, (old, number))
-            rows.append(table.slice(place, 1))
-        folder.write_part(
-            arrow().concat_tables(rows, promote_options="default").combine_chunks(), path
-        )
 
 
 def _named(predictor: Predictor, source: RecordSource) -> Predictor:
