@@ -351,5 +351,12 @@ class BatchActor:
             raise JobError(failure)
 
     def _ask(self, method: str, *arguments: Any) -> Any:
-        """What the keeper says."""
-        return self._ray.get(getattr(self._setup.keeper, method).remote(*arguments))
+        """What the keeper says.
+
+        Where it cannot be reached this machine goes, or the job: an error would end the job, and
+        Ray begins a process that ended anew, on another machine.
+        """
+        try:
+            return self._ray.get(getattr(self._setup.keeper, method).remote(*arguments))
+        except self._ray.exceptions.RayActorError:
+            os._exit(1)
