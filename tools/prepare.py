@@ -23,7 +23,7 @@ CACHE = ROOT / ".cache"
 
 ICD_FOLDERS = ("/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d")
 #: Extras that an extra brings along (see pyproject.toml).
-INCLUDED = {"dev": {"test", "docs", "image"}, "test": {"image"}}
+INCLUDED = {"dev": {"test", "docs", "image", "ray"}, "test": {"image", "ray"}}
 #: Builds docs/ into build/docs, by ``python -m``. -E: a page that warned once warns again.
 DOCS = ["sphinx", "-b", "html", "-q", "-E", "-W", "--keep-going", "-n"]
 DOCS += ["-d", ".cache/doctrees", "docs", "build/docs"]

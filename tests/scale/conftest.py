@@ -31,7 +31,7 @@ def driver_files() -> list[str]:
     return [*found, *([str(SWIFTSHADER)] if SWIFTSHADER.is_file() else [])]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # no longer: the environment is that of other tests, too
 def ray_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A cluster of one machine with two Vulkan devices, which Ray does not count."""
     pytest.importorskip("ray.data")

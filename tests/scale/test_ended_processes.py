@@ -161,8 +161,13 @@ def started(given: list[object], probe: dict[str, str]) -> subprocess.Popen[str]
     return subprocess.Popen(
         [*command(*given), "--device", "numpy", "--engine", "local"], text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **probe},
-        start_new_session=True,
+        start_new_session=True, preexec_fn=heard,
     )  # fmt: skip
+
+
+def heard() -> None:
+    """Interrupts end a process again, where those of a shell's background do not."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def wait_for(what: Callable[[], Any], process: subprocess.Popen[str]) -> Any:
