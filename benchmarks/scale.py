@@ -53,19 +53,12 @@ def main() -> int:
         "local": lambda a: _rates("local", a), "ray": lambda a: _rates("ray", a),
         "stream": _streams, "first": _first_answers, "scheduling": _scheduling, "memory": _memory,
     }  # fmt: skip
-    found: dict[str, Any] = {}
     for name in args.only:
         print(f"{name}:", flush=True)
-        found[name] = parts[name](args)
-        print(json.dumps(found[name], indent=2), flush=True)
-    if args.save:
-        path = _kept()
-        kept = json.loads(path.read_text()) if path.exists() else {}
-        today = datetime.date.today().isoformat()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        kept |= {name: {"date": today, "result": result} for name, result in found.items()}
-        path.write_text(json.dumps(kept, indent=2) + "\n")
-        print(f"written: {path}")
+        result = parts[name](args)
+        print(json.dumps(result, indent=2), flush=True)
+        if args.save:
+            _keep(name, result)
     return 0
 
 
@@ -78,6 +71,16 @@ def _arguments() -> argparse.Namespace:
     add("--rows", type=int, default=20_000, help="rows of the memory part (20000)")
     add("--save", action="store_true", help="keep it under benchmarks/results/<device>/")
     return parser.parse_args()
+
+
+def _keep(name: str, result: Any) -> None:
+    """Writing of a part's result beside those of the others."""
+    path = _kept()
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    kept[name] = {"date": datetime.date.today().isoformat(), "result": result}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(kept, indent=2) + "\n")
+    print(f"written: {path}", flush=True)
 
 
 def _kept() -> Path:
