@@ -63,18 +63,6 @@ def test_two_who_open_share(device: Device) -> None:
 
 
 @pytest.mark.device
-def test_names_that_last_open_one_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_device() as device:
-        snapshot = device.snapshot
-    assert (snapshot.pci is not None) == ("VK_EXT_pci_bus_info" in snapshot.extensions)
-    for name in (*snapshot.lasting_names, f"uuid:GPU-{snapshot.uuid.hex().upper()}"):
-        monkeypatch.setenv("VKNN_DEVICE", name)
-        with open_device(name) as first, open_device(name) as second, open_device() as third:
-            assert first.shared is second.shared is third.shared
-            assert first.snapshot.lasting_names == snapshot.lasting_names  # of whichever driver
-
-
-@pytest.mark.device
 def test_env_names_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VKNN_DEVICE", "vulkan:77")
     with pytest.raises(DeviceError, match="no device vulkan:77"):

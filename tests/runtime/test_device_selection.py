@@ -1,4 +1,4 @@
-"""Device policy, without a device."""
+"""Device policy, all but the last without a device."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from vknn.errors import DeviceError, NullDeviceError
+from vknn.runtime import open_device
 from vknn.runtime.device_selection import choose, is_host, rejection
 from vknn.runtime.quirks import (
     Quirk,
@@ -353,3 +354,15 @@ def test_devices_are_shown_in_a_line() -> None:
         "[<vulkan:0 llvmpipe (LLVM 15): cpu, Vulkan 1.3.230, llvmpipe Mesa 22.3.6>, "
         "<vulkan:4 VirtIO: virtual, Vulkan 1.1.0>]"
     )
+
+
+@pytest.mark.device
+def test_names_that_last_open_one_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_device() as device:
+        snapshot = device.snapshot
+    assert (snapshot.pci is not None) == ("VK_EXT_pci_bus_info" in snapshot.extensions)
+    for name in (*snapshot.lasting_names, f"uuid:GPU-{snapshot.uuid.hex().upper()}"):
+        monkeypatch.setenv("VKNN_DEVICE", name)
+        with open_device(name) as first, open_device(name) as second, open_device() as third:
+            assert first.shared is second.shared is third.shared
+            assert first.snapshot.lasting_names == snapshot.lasting_names  # of whichever driver

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 from vknn.cli.arguments import add_model, model_files
 from vknn.cli.complaints import FAILED, complain
@@ -150,25 +149,18 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
-class _telling:
-    """Block that is told how far the job is: a line of JSON, or a bar."""
-
-    def __init__(self, args: argparse.Namespace) -> None:
-        self._json = args.json
-        self._bar = progress("batch", quiet=args.json)
-
-    def __enter__(self) -> Callable[[Outcome], None] | None:
-        tell = self._bar.__enter__()
-        if self._json:
-            return _tell_json
-        if tell is None:
-            return None
-        return lambda outcome: tell(
-            outcome.rows, outcome.total or outcome.rows, f"{outcome.errors_now} errors"
-        )
-
-    def __exit__(self, *error: Any) -> None:
-        self._bar.__exit__(*error)
+@contextmanager
+def _telling(args: argparse.Namespace) -> Iterator[Callable[[Outcome], None] | None]:
+    """Block with what is told how far the job is: a line of JSON, or a bar on a terminal."""
+    with progress("batch", quiet=args.json) as tell:
+        if args.json:
+            yield _tell_json
+        elif tell is None:
+            yield None
+        else:
+            yield lambda outcome: tell(
+                outcome.rows, outcome.total or outcome.rows, f"{outcome.errors_now} errors"
+            )
 
 
 def _tell_json(outcome: Outcome) -> None:

@@ -54,18 +54,6 @@ def _interrupted(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-class _NoPandas:
-    """Finder of modules that finds no pandas.
-
-    pyarrow imports it for its first array, where it is installed: a quarter of the start of a
-    process that has no use for it.
-    """
-
-    def find_spec(self, name: str, *_: object) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError("pandas is not imported here", name=name)
-
-
 def _be_child(work: Callable[[], int]) -> None:
     """The work in the child, which ends with its exit code."""
     from vknn.cli.main import guarded
@@ -74,7 +62,6 @@ def _be_child(work: Callable[[], int]) -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
-    sys.meta_path.insert(0, _NoPandas())
     code = guarded(work)
     with contextlib.suppress(Exception):
         sys.stdout.flush()

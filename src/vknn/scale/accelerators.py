@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from vknn import environment
 from vknn.errors import DeviceError
+from vknn.runtime import devices
 from vknn.runtime.device_selection import rejection
 from vknn.runtime.snapshot import Snapshot
 
@@ -63,6 +65,11 @@ def cards_of(snapshots: Sequence[Snapshot]) -> list[Snapshot]:
 def is_gpu(snapshot: Snapshot) -> bool:
     """Whether a device is a GPU that can be used, and no driver for CPUs."""
     return snapshot.kind in ("discrete", "integrated", "virtual") and rejection(snapshot) is None
+
+
+def offered_here() -> list[str]:
+    """Selectors of the devices that this machine offers. Raises DeviceError without Vulkan."""
+    return offered(devices(), environment.read().null_device)
 
 
 def offered(snapshots: Sequence[Snapshot], null_device: bool = False) -> list[str]:

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from vknn import __version__, environment
+from vknn import __version__
 from vknn.errors import DeviceError, VknnError
-from vknn.runtime import devices
-from vknn.scale.accelerators import offered
+from vknn.scale.accelerators import offered_here
 from vknn.scale.optional import ray_module
 from vknn.scale.options import Predictor
 from vknn.scale.ray_node import LEAST_CPUS, VULKAN
@@ -97,7 +96,7 @@ def joined(address: str | None) -> Iterator[Any]:
 def local_resources() -> dict[str, float]:
     """The resource "vulkan" of this machine: how many devices it has."""
     try:
-        count = len(offered(devices(), environment.read().null_device))
+        count = len(offered_here())
     except DeviceError:  # there is no Vulkan here: workers compute with NumPy
         count = 0
     return {VULKAN: float(count)} if count else {}
@@ -180,7 +179,7 @@ class ClusterNode:
 def look_here() -> ClusterNode:
     """This machine."""
     try:
-        found = offered(devices(), environment.read().null_device)
+        found = offered_here()
         error = "" if found else "it has no Vulkan driver that can be used"
     except VknnError as failed:
         found, error = [], str(failed)

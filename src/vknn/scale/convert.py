@@ -57,19 +57,11 @@ def _rows(table: Any) -> Iterator[dict[str, Any]]:
     for name in table.column_names:
         column = table.column(name)
         if isinstance(column.type, pa.FixedShapeTensorType):
-            columns[name] = [v for chunk in column.chunks for v in _tensors(chunk)]
+            columns[name] = [None if cell is None else cell.tolist() for cell in cells_of(column)]
         else:
             columns[name] = column.to_pylist(maps_as_pydicts="strict")
     for number in range(table.num_rows):
         yield {name: values[number] for name, values in columns.items()}
-
-
-def _tensors(chunk: Any) -> Iterator[Any]:
-    """The tensors of a chunk as nested lists; None for null."""
-    shape, valid = tuple(chunk.type.shape), chunk.is_valid().to_pylist()
-    for storage, is_valid in zip(chunk.storage, valid, strict=True):
-        flat = storage.values.to_numpy(zero_copy_only=False) if is_valid else None
-        yield None if flat is None else flat.reshape(shape).tolist()
 
 
 def _write_npz(folder: Folder, parts: list[str], path: str) -> None:

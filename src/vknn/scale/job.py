@@ -79,7 +79,7 @@ def run(
     Raises:
         vknn.scale.JobError: More records failed than may, or a device computes wrong; its report
             says how far the job came.
-        vknn.InputError: RecordSource, columns, ids or options do not fit; nothing was computed.
+        vknn.InputError: Source, columns, ids or options do not fit; nothing was computed.
         vknn.VknnError: The model cannot be opened, or the folder holds another job.
     """
     predictor = predictor_of(model, weights, options)
@@ -183,10 +183,7 @@ class _Job:
             elif done and not self._is_left(done):
                 self.outcome.notes.append("every record has a row: nothing was left to do")
             elif self.engine == "ray":
-                RayRun(
-                    self.predictor, self.source, self.folder, self.schema, done, self.bound,
-                    self.outcome, _stored(before), address, self.progress,
-                ).run(self._remember)  # fmt: skip
+                RayRun(**self._given(done, before), address=address).run(self._remember)
             else:
                 self._local(done, before).run(self._remember)
             if not redo_suspect and (text := self.outcome.excess(self.bound, is_end=True)):
@@ -211,10 +208,15 @@ class _Job:
         return plan_of(self._local(done, before), self.engine, workers)
 
     def _local(self, done: set[Any], before: Mapping[str, Any] | None) -> LocalRun:
-        return LocalRun(
-            self.predictor, self.source, self.folder, self.schema, done, self.bound,
-            self.outcome, _stored(before), tell=self.progress,
-        )  # fmt: skip
+        return LocalRun(**self._given(done, before))
+
+    def _given(self, done: set[Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
+        """What both engines are given."""
+        return {
+            "predictor": self.predictor, "source": self.source, "folder": self.folder,
+            "schema": self.schema, "done": done, "bound": self.bound, "outcome": self.outcome,
+            "stored": _stored(before), "tell": self.progress,
+        }  # fmt: skip
 
     def _document(self) -> dict[str, Any]:
         files = model_files(self.predictor.model, self.predictor.weights)

@@ -21,6 +21,7 @@ from vknn.scale.options import (
     PROBABILITY,
     Predictor,
 )
+from vknn.scale.outcome import error_type
 from vknn.scale.records import InputColumn
 from vknn.scale.sources import BYTES, DATA, RecordSource
 from vknn.session import Session
@@ -130,12 +131,6 @@ class JobLayout:
             for c in document["outputs"]
         )
         return JobLayout(self.inputs, self.kept, columns, document["task"])
-
-
-def error_type() -> Any:
-    """The Arrow type of the column of errors."""
-    pa = arrow()
-    return pa.struct([("type", pa.string()), ("message", pa.string()), ("attempts", pa.int32())])
 
 
 def input_layout(

@@ -14,24 +14,19 @@ from typing import Any
 from vknn.errors import DeviceError, VknnError
 from vknn.scale.checking import Checker
 from vknn.scale.device_checks import DeviceChecks
-from vknn.scale.folder import Folder
+from vknn.scale.job_run import TELL_SECONDS, JobRun
 from vknn.scale.killed import Killed
 from vknn.scale.layout import JobLayout, is_known
-from vknn.scale.options import Predictor
-from vknn.scale.outcome import JobError, Outcome, error_row
+from vknn.scale.outcome import JobError
 from vknn.scale.parts import PartWriter
 from vknn.scale.read_ahead import read_ahead
 from vknn.scale.reading import Rows, read
 from vknn.scale.records import Record, cells_of, record_of
 from vknn.scale.report import DeviceReport
-from vknn.scale.shares import ErrorBound
-from vknn.scale.sources import RecordSource
 from vknn.scale.worker import Worker, device_name
 
 #: Batches that are read ahead of the one that is computed.
 _AHEAD = 2
-#: Seconds after which a job that is told tells how far it is.
-TELL_SECONDS = 2.0
 #: Records at which a model may fail before one is computed.
 _TRIES = 32
 
@@ -56,34 +51,16 @@ class RowBatch:
 
 
 @dataclass
-class LocalRun:
+class LocalRun(JobRun):
     """A run of a job in this process.
 
     Attributes:
-        predictor: What is computed.
-        source: Where records come from.
-        folder: Where answers go.
-        schema: The source's columns.
-        done: Names of the records that have answers.
-        bound: How many records may fail.
-        outcome: What was done so far.
-        stored: The outputs' columns as an earlier run wrote them; None where there was none.
         only: Names of the records that are wanted; None: all that are not done.
         write: Takes tables of answers; by default they become Parquet files.
-        tell: Told how far the job is, every few seconds.
     """
 
-    predictor: Predictor
-    source: RecordSource
-    folder: Folder
-    schema: dict[str, Any]
-    done: set[Any]
-    bound: ErrorBound
-    outcome: Outcome
-    stored: dict[str, Any] | None = None
     only: set[Any] | None = None
     write: Callable[[Any], None] | None = None
-    tell: Callable[[Outcome], None] | None = None
 
     def run(self, remember: Callable[[JobLayout], None]) -> None:
         """Computing of all records that are left; ``remember`` is told the columns of answers.
@@ -196,7 +173,7 @@ class LocalRun:
         for number, (record, found) in enumerate(worker.results(records()), writer.rows):
             batch = under_way[0]
             name = batch.ids[len(batch.done)]
-            batch.done.append(self._row(worker, layout, record, found))
+            batch.done.append(worker.row(layout, record, found))
             if batch.done[-1][1] is None:
                 checks.add(name, number, record, found)
                 writer.trust(checks.trusted)
@@ -209,18 +186,6 @@ class LocalRun:
         killed.begin([])
         worker.idle(waited)
         self.outcome.waiting += waited
-
-    def _row(
-        self, worker: Worker, layout: JobLayout, record: Record, found: Any
-    ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-        """Cells of a row, and its error."""
-        error = found if isinstance(found, Exception) else None
-        if error is None:
-            try:
-                return worker.cells(layout, record, found), None
-            except (VknnError, MemoryError) as failed:
-                error = failed
-        return {}, error_row(error, record.attempts + 1)
 
     def _finish(
         self,
@@ -260,7 +225,8 @@ class LocalRun:
                 if killed is not None:
                     killed.begin([rows.table.column(0)[0].as_py()])
                 try:
-                    found = worker.with_outputs(layout, record, is_fixed)
+                    outputs = worker.answer(record.feeds)
+                    found = worker.with_outputs(layout, record, outputs, is_fixed)
                     if killed is not None:
                         killed.begin([])
                     return found, rows, record

@@ -9,23 +9,23 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from vknn.errors import InputError, VknnError
-from vknn.scale.cluster import check_schedulable, joined, pool_for
+from vknn.scale.cluster import joined, pool_for
 from vknn.scale.doubles import drop_doubles
 from vknn.scale.folder import Folder
+from vknn.scale.job_run import TELL_SECONDS, JobRun
 from vknn.scale.layout import JobLayout
-from vknn.scale.local import TELL_SECONDS
 from vknn.scale.optional import arrow, arrow_part, ray_module
 from vknn.scale.options import BATCH, DEVICE, ERROR, Predictor
-from vknn.scale.outcome import JobError, Outcome
+from vknn.scale.outcome import JobError
 from vknn.scale.ray_noise import quiet_data
 from vknn.scale.ray_sources import dataset_of
 from vknn.scale.reading import read
 from vknn.scale.report import DeviceReport
-from vknn.scale.shares import ErrorBound
-from vknn.scale.sources import PARQUET, RecordSource
+from vknn.scale.sources import PARQUET
 from vknn.scale.stages import FIRST_ROWS, prepared, staged
 
 #: Rows of a file of answers at least, where there are so many.
@@ -37,27 +37,19 @@ _OWN_ERROR = re.compile(r"(?:^|: )vknn\.[\w.]+Error: (.+)")
 _CHECK_SECONDS = 120.0
 
 
-class RayRun:
-    """A run of a job on Ray Data; arguments as those of :class:`vknn.scale.local.LocalRun`."""
+@dataclass
+class RayRun(JobRun):
+    """A run of a job on Ray Data.
 
-    def __init__(
-        self,
-        predictor: Predictor,
-        source: RecordSource,
-        folder: Folder,
-        schema: dict[str, Any],
-        done: set[Any],
-        bound: ErrorBound,
-        outcome: Outcome,
-        stored: dict[str, Any] | None,
-        address: str | None,
-        tell: Callable[[Outcome], None] | None,
-    ) -> None:
-        self.predictor, self.source, self.folder, self.schema = predictor, source, folder, schema
-        self.done, self.bound, self.outcome, self.stored = done, bound, outcome, stored
-        self.address, self.tell = address, tell
-        self._errors = Counter(outcome.errors)
-        self._before = set(folder.parts())
+    Attributes:
+        address: Of a cluster; None: Ray is started on this machine.
+    """
+
+    address: str | None = None
+
+    def __post_init__(self) -> None:
+        self._errors = Counter(self.outcome.errors)
+        self._before = set(self.folder.parts())
         self._state: dict[str, Any] = {}
 
     def run(self, remember: Callable[[JobLayout], None]) -> None:
@@ -66,12 +58,10 @@ class RayRun:
         Raises JobError where more records fail than may.
         """
         with joined(self.address) as ray, quiet_data(), self._checkpoint():
-            pool = pool_for(self.predictor, ray.cluster_resources())
-            check_schedulable(pool, ray.cluster_resources(), bool(self.done))
             counts = (self.outcome.total, self.outcome.rows, self.outcome.errors_now)
             setup, pool = prepared(
                 self.predictor, None, source=self.source, stored=self.stored, first=self._first(),
-                schema=self.schema, bound=self.bound, counts=counts,
+                schema=self.schema, bound=self.bound, counts=counts, is_resumed=bool(self.done),
             )  # fmt: skip
             remember(setup.layout)
             dataset = staged(dataset_of(self.source, setup.layout.read), setup, pool)

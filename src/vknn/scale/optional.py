@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from vknn.errors import VknnError
@@ -26,12 +27,8 @@ def ray_module(name: str = "ray") -> Any:
 
 
 def has_ray() -> bool:
-    """Whether Ray Data can be imported."""
-    try:
-        import_module("ray.data")
-    except ImportError:
-        return False
-    return True
+    """Whether Ray is installed."""
+    return find_spec("ray") is not None
 
 
 def _imported(name: str, what: str) -> Any:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vknn.errors import VknnError
+from vknn.scale.optional import arrow
 from vknn.scale.report import DeviceReport, Report
 from vknn.scale.shares import ErrorBound
 
@@ -107,6 +108,12 @@ def error_row(error: BaseException, attempts: int) -> dict[str, Any]:
     text = " ".join(str(error).split()) or type(error).__name__
     kind = getattr(error, "kind", type(error).__name__)  # as another process named it
     return {"type": kind, "message": text, "attempts": attempts}
+
+
+def error_type() -> Any:
+    """The Arrow type of :func:`error_row`."""
+    pa = arrow()
+    return pa.struct([("type", pa.string()), ("message", pa.string()), ("attempts", pa.int32())])
 
 
 def peak_memory() -> int:

@@ -11,7 +11,7 @@ import numpy as np
 from vknn.errors import VknnError
 from vknn.pictures import Placement
 from vknn.scale.optional import arrow
-from vknn.scale.outcome import error_row
+from vknn.scale.outcome import error_row, error_type
 from vknn.scale.records import Record
 
 #: Begin of the names of packed columns, which no source has.
@@ -45,8 +45,7 @@ def packed(table: Any, inputs: Sequence[str], records: Sequence[Record]) -> Any:
     places = [None if r.placement is None else _flat(r.placement) for r in records]
     table = table.append_column(_PLACEMENT, pa.array(places, pa.list_(pa.float64())))
     errors = [None if r.error is None else error_row(r.error, 1) for r in records]
-    kind = pa.struct([("type", pa.string()), ("message", pa.string()), ("attempts", pa.int32())])
-    return table.append_column(_ERROR, pa.array(errors, kind))
+    return table.append_column(_ERROR, pa.array(errors, error_type()))
 
 
 def is_packed(table: Any) -> bool:

@@ -24,7 +24,7 @@ from vknn.scale.layout import JobLayout
 from vknn.scale.model_files import ModelCopy
 from vknn.scale.optional import ray_module
 from vknn.scale.options import NUMPY, Predictor
-from vknn.scale.outcome import JobError, error_row, peak_memory
+from vknn.scale.outcome import JobError, peak_memory
 from vknn.scale.packed import is_packed, unpacked
 from vknn.scale.ray_metrics import WorkerMetrics
 from vknn.scale.records import Record, cells_of, record_of
@@ -195,15 +195,10 @@ class BatchActor:
         self, name: Any, record: Record, found: Any, batch: str
     ) -> tuple[dict[str, Any], dict[str, Any] | None]:
         """Cells of a row and its error; a sample is sent to be computed with NumPy."""
-        if not isinstance(found, Exception):
-            try:
-                cells = self._worker.cells(self._setup.layout, record, found)
-            except (VknnError, MemoryError) as error:
-                found = error
-            else:
-                self._sample(name, record, found, batch)
-                return cells, None
-        return {}, error_row(found, record.attempts + 1)
+        row = self._worker.row(self._setup.layout, record, found)
+        if row[1] is None:
+            self._sample(name, record, found, batch)
+        return row
 
     def _died(self, deaths: int) -> dict[str, Any]:
         return {

@@ -6,7 +6,7 @@ import io
 import itertools
 import posixpath
 import tarfile
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -263,7 +263,6 @@ def _checked_ids(source: RecordSource, column: str) -> int:
         if ids.null_count:
             raise InputError(f"id column {column!r} has nulls, and ids name records")
         values = ids.to_pylist()
-        before = count
         count += len(values)
         try:
             seen.update(values)
@@ -272,11 +271,11 @@ def _checked_ids(source: RecordSource, column: str) -> int:
                 f"id column {column!r} holds {ids.type}: text or numbers name records"
             ) from None
         if len(seen) < count:
-            raise InputError(_doubles(source, column, before, count - len(seen)))
+            raise InputError(_doubles(source, column))
     return count
 
 
-def _doubles(source: RecordSource, column: str, before: int, number: int) -> str:
+def _doubles(source: RecordSource, column: str) -> str:
     """The error for ids that occur twice, with examples."""
     seen: set[Any] = set()
     twice: dict[Any, None] = {}
@@ -345,8 +344,3 @@ def _chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
     iterator = iter(items)
     while some := list(itertools.islice(iterator, size)):
         yield some
-
-
-def ids_in(wanted: Collection[Any]) -> Callable[[Any], bool]:
-    """The wish for the records of these ids only."""
-    return wanted.__contains__

@@ -74,13 +74,6 @@ class InputColumn:
         return fitted(np.asarray(value), self.form.spec, self.column), None
 
 
-def decoded(columns: Sequence[InputColumn], table: Any) -> Iterator[Record]:
-    """A record for each row of an Arrow table."""
-    cells = [cells_of(table.column(column.column)) for column in columns]
-    for row in zip(*cells, strict=True):
-        yield record_of(columns, row)
-
-
 def record_of(columns: Sequence[InputColumn], row: Iterable[Any]) -> Record:
     """The record of a row's cells, one for each of the columns."""
     record = Record()

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 from vknn.errors import InputError, VknnError
+from vknn.scale.accelerators import offered_here
 from vknn.scale.checking import Checker
-from vknn.scale.cluster import Pool, pool_for, survey
+from vknn.scale.cluster import Pool, check_schedulable, pool_for, survey
 from vknn.scale.keeper import Keeper
 from vknn.scale.layout import JobLayout, is_known
 from vknn.scale.lease import Leases
@@ -101,6 +102,7 @@ def prepared(
     schema: Mapping[str, Any] | None = None,
     bound: ErrorBound | None = None,
     counts: tuple[int | None, int, int] = (None, 0, 0),
+    is_resumed: bool = False,
 ) -> tuple[Setup, Pool]:
     """The setup of workers, and how many there are. Ray is initialized.
 
@@ -113,9 +115,12 @@ def prepared(
         schema: The columns of the records; None: those of the first rows.
         bound: How many records may fail.
         counts: Records of the source (None: not known), those that have rows, and their errors.
+        is_resumed: Whether Ray filters out records that are done.
     """
     ray = ray_module()
-    pool = pool_for(predictor, ray.cluster_resources())
+    offers = ray.cluster_resources()
+    pool = pool_for(predictor, offers)
+    check_schedulable(pool, offers, is_resumed)
     survey(ray, pool.mode)
     table = first_rows(dataset) if first is None else first
     if schema is None:
@@ -126,9 +131,10 @@ def prepared(
         example = None
         if isinstance(record, Record):
             fixed = all(is_known(column, dict(schema), source) for column in layout.inputs)
-            layout = worker.with_outputs(layout, record, fixed)
+            outputs = worker.answer(record.feeds)
+            layout = worker.with_outputs(layout, record, outputs, fixed)
             if predictor.checked is not None:
-                example = (record.feeds, worker.answer(record.feeds))
+                example = (record.feeds, outputs)
         elif stored is None:
             raise VknnError(f"none of the first {table.num_rows} records can be computed: {record}")
     if stored is not None:
@@ -215,42 +221,39 @@ def _expected(predictor: Predictor, copy: Any, feeds: dict[str, Any]) -> dict[st
     return _checkers[copy.name].expected(feeds)
 
 
+class RayKeeper(Keeper):
+    """A keeper as an actor of Ray's, which gives out leases as well."""
+
+    def __init__(
+        self, bound: ErrorBound, total: int | None, rows: int, errors: int, per_device: int
+    ) -> None:
+        super().__init__(bound, total, rows, errors)
+        self._per_device = per_device
+        self._leases: dict[str, Any] = {}
+
+    def lease(self, node: str) -> Any:
+        """The actor that gives out the devices of a machine; it runs there."""
+        if node not in self._leases:
+            actor = ray_module().remote(num_cpus=0, scheduling_strategy=_on(node))(MachineLeases)
+            self._leases[node] = actor.remote(self._per_device)
+        return self._leases[node]
+
+
+class MachineLeases(Leases):
+    """The leases of the machine that it is made on."""
+
+    def __init__(self, per_device: int) -> None:
+        super().__init__(offered_here(), per_device)
+
+
 def _keeper(ray: Any) -> Any:
-    """The actor class of keepers, which give out leases as well."""
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    class RayKeeper(Keeper):
-        """A keeper as an actor."""
-
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments[:-1])
-            self._per_device = arguments[-1]
-            self._leases: dict[str, Any] = {}
-
-        def lease(self, node: str) -> Any:
-            """The actor that gives out the devices of a machine; it runs there."""
-            if node not in self._leases:
-                strategy = NodeAffinitySchedulingStrategy(node, soft=False)
-                actor = ray.remote(num_cpus=0)(_machine_leases())
-                self._leases[node] = actor.options(scheduling_strategy=strategy).remote(
-                    self._per_device
-                )
-            return self._leases[node]
-
+    """The actor class of keepers."""
     # Beside the one who began the job: it is lost with this machine only, as the job is.
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+    here = _on(ray.get_runtime_context().get_node_id(), soft=True)
     return ray.remote(num_cpus=0, scheduling_strategy=here)(RayKeeper)
 
 
-def _machine_leases() -> Any:
-    from vknn import environment
-    from vknn.runtime import devices
-    from vknn.scale.accelerators import offered
-
-    class MachineLeases(Leases):
-        """The leases of the machine that it is made on."""
-
-        def __init__(self, per_device: int) -> None:
-            super().__init__(offered(devices(), environment.read().null_device), per_device)
-
-    return MachineLeases
+def _on(node: str, soft: bool = False) -> Any:
+    """The strategy of actors that run on a machine; ``soft``: on another one where it went."""
+    strategies = ray_module("ray.util.scheduling_strategies")
+    return strategies.NodeAffinitySchedulingStrategy(node, soft=soft)

@@ -21,6 +21,7 @@ from vknn.runtime.stream_clock import StreamClock
 from vknn.scale.columns import output_columns
 from vknn.scale.layout import JobLayout, input_layout
 from vknn.scale.options import Predictor
+from vknn.scale.outcome import error_row
 from vknn.scale.records import Record
 from vknn.scale.report import WorkTimes
 from vknn.session import Session, engine_of
@@ -65,13 +66,14 @@ class Worker:
         """Columns of a source for the model's inputs."""
         return input_layout(self.session, self.predictor, schema, self.recipe)
 
-    def with_outputs(self, layout: JobLayout, record: Record, is_fixed: bool) -> JobLayout:
-        """The layout with columns for the outputs, as a first record gives them.
+    def with_outputs(
+        self, layout: JobLayout, record: Record, outputs: Mapping[str, Any], is_fixed: bool
+    ) -> JobLayout:
+        """The layout with columns for the outputs, which are those of a first record.
 
         ``is_fixed``: whether the inputs of all records have the shapes of this one. Raises
-        VknnError where the record cannot be computed, or an output has no column.
+        VknnError where an output has no column.
         """
-        outputs = self.answer(record.feeds)
         shapes = self._shapes(record, outputs) if is_fixed else {}
         own = set(layout.answer_types())
         columns = output_columns(outputs, shapes, self.predictor.outputs, (*layout.kept, *own))
@@ -136,6 +138,17 @@ class Worker:
             )  # fmt: skip
             made.update(layout.told(answer))
         return made
+
+    def row(
+        self, layout: JobLayout, record: Record, found: Any
+    ) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """Cells of a record's row, and its error, of what :meth:`results` gave for it."""
+        if not isinstance(found, Exception):
+            try:
+                return self.cells(layout, record, found), None
+            except (VknnError, MemoryError) as error:
+                found = error
+        return {}, error_row(found, record.attempts + 1)
 
     def times(self) -> WorkTimes:
         """Account of its time so far."""
