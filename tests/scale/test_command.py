@@ -147,3 +147,17 @@ def test_a_local_job_imports_no_ray(words: list[object]) -> None:
         timeout=60,
     )  # fmt: skip
     assert found.stdout == "False\n", found.stderr
+
+
+def test_the_process_of_a_job_can_turn_to_ray(tmp_path: Path) -> None:
+    """A large job finds out in the supervised process that it is one for Ray."""
+    pytest.importorskip("ray.data")
+    text = (
+        "import sys\n"
+        "from vknn.cli.supervised import supervised\n"
+        "def work():\n"
+        "    import pyarrow, ray.data\n"
+        "    return pyarrow.array([7]).to_pandas()[0]\n"
+        f"sys.exit(supervised({str(tmp_path)!r}, work))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", text]).returncode == 7

@@ -201,7 +201,7 @@ def test_which_engine(net: Path, tmp_path: Path) -> None:
     """A small archive, whose records nobody counted, is no reason to start Ray."""
     pytest.importorskip("PIL")
     from tests.scale.jobs import picture_net
-    from tests.scale.test_reading import shard
+    from tests.scale.test_archives import shard
 
     shard(tmp_path / "a.tar", 0, 3)
     report = job(tmp_path / "a.tar", picture_net(tmp_path), tmp_path / "out", engine="auto")
