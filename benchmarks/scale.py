@@ -184,44 +184,72 @@ def _first_answers(args: argparse.Namespace) -> dict[str, Any]:
     return found
 
 
-class Sleeper:
-    """Predictor that sleeps in place of computing."""
+#: A layer that sleeps in place of computing.
+_SLEEPER = """
+import time
+import vknn
 
-    def __call__(self, table: Any) -> Any:
-        time.sleep(_SLEEP)
-        return table
+def compute(arrays, weights, options):
+    time.sleep({sleep})
+    return arrays[0]
+
+vknn.register_layer("ncnn", "Sleeper", shape=lambda shapes, options: shapes[0], compute=compute)
+"""
 
 
 def _scheduling(args: argparse.Namespace) -> dict[str, Any]:
-    """Batches a second of 1 to 16 sleeping actors, as a share of what as many would reach."""
+    """Batches a second of 1 to 16 sleeping workers, as a share of what as many would reach."""
     import ray
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(num_cpus=20, include_dashboard=False, logging_level="error", log_to_driver=False)
     found = {}
     try:
-        for actors in (1, 2, 4, 8, 16):
-            times = []
-            for batches in (_BATCHES, 5 * _BATCHES):
-                count = batches * actors
-                dataset = ray.data.range(count * 4, override_num_blocks=count)
-                stage = dataset.map_batches(
-                    Sleeper, batch_size=4, batch_format="pyarrow", num_cpus=0.1,
-                    compute=ray.data.ActorPoolStrategy(size=actors),
+        with tempfile.TemporaryDirectory() as folder:
+            model = _written(Path(folder), "Input in 0 1 data 0=8\nSleeper sleep 1 1 data out\n")
+            layers = Path(folder) / "layers.py"
+            layers.write_text(_SLEEPER.format(sleep=_SLEEP))
+            for workers in (1, 2, 4, 8, 16):
+                config = scale.Predictor(
+                    model, columns={"data": "data"}, layers=[layers], device="numpy",
+                    workers=workers, batch_size=1,
                 )  # fmt: skip
-                begin = time.perf_counter()
-                for _ in stage.iter_internal_ref_bundles():
-                    pass
-                times.append(time.perf_counter() - begin)
-            each = (times[1] - times[0]) / (4 * _BATCHES)
-            found[str(actors)] = {"share": _SLEEP / each, "goal": 0.9}
+                times = [_slept(ray, config, n * workers) for n in (_BATCHES, 5 * _BATCHES)]
+                each = (times[1] - times[0]) / (4 * _BATCHES)
+                found[str(workers)] = {"share": _SLEEP / each, "goal": 0.9}
     finally:
         ray.shutdown()
     return found
 
 
+def _slept(ray: Any, config: scale.Predictor, count: int) -> float:
+    """Seconds that so many batches of one row take."""
+    begin = time.perf_counter()
+    blocks = max(1, count // 10)
+    dataset = ray.data.range(count, override_num_blocks=blocks).map_batches(_numbers)
+    for _ in scale.predict(dataset, config).iter_internal_ref_bundles():
+        pass
+    return time.perf_counter() - begin
+
+
+def _numbers(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {"id": batch["id"], "data": np.repeat(batch["id"].astype(np.float32)[:, None], 8, 1)}
+
+
+def _written(folder: Path, layers: str) -> Path:
+    """A file of a small ncnn model without weights: its layers' lines."""
+    lines = layers.splitlines()
+    path = folder / "model.param"
+    path.write_text(f"7767517\n{len(lines)} {len(lines)}\n{layers}")
+    path.with_suffix(".bin").write_bytes(b"")
+    return path
+
+
 def _memory(args: argparse.Namespace) -> dict[str, Any]:
-    """Peak memory of all processes, minute by minute, of a job over rows made on the fly."""
+    """Peak memory of all processes, minute by minute, of a job over rows made on the fly.
+
+    The network is a mean over each channel: what rows cost is what is measured.
+    """
     import ray
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -229,7 +257,7 @@ def _memory(args: argparse.Namespace) -> dict[str, Any]:
         num_cpus=4, include_dashboard=False, logging_level="error", log_to_driver=False,
         object_store_memory=400 << 20, resources={"vulkan": 1.0},
     )  # fmt: skip
-    model, shape, *_ = NETWORKS["squeezenet"]
+    shape = NETWORKS["squeezenet"][1]
     samples: list[tuple[float, int]] = []
     stop = threading.Event()
     begin = time.monotonic()
@@ -242,6 +270,11 @@ def _memory(args: argparse.Namespace) -> dict[str, Any]:
     thread.start()
     try:
         with tempfile.TemporaryDirectory() as folder:
+            c, h, w = shape
+            model = _written(
+                Path(folder),
+                f"Input in 0 1 data 0={w} 1={h} 2={c}\nPooling mean 1 1 data out 0=1 4=1\n",
+            )
             dataset = ray.data.range(args.rows, override_num_blocks=max(1, args.rows // 32))
             dataset = dataset.map_batches(_made, batch_size=32, fn_kwargs={"shape": shape})
             dataset = scale.predict(dataset, model, columns={"data": "image"}, id="id")

@@ -107,15 +107,17 @@ class Keeper:
 
         ``alone``: record by record, as two processes ended with it. ``retired``: why the device
         must not be used; then nothing is begun. ``wrong``: whether it computed something wrong.
+        ``failure``: why the job is to end, empty where it goes on.
         """
         report = self._devices.setdefault(device, DeviceReport(name))
         tried = self._batches.setdefault(key, _Tried())
         self._died(tried)
         if report.retired:
-            return {"alone": False, "retired": report.retired, "wrong": device in self._wrong}
+            wrong = device in self._wrong
+            return {"alone": False, "retired": report.retired, "wrong": wrong, "failure": ""}
         alone = tried.deaths >= MOST_DEATHS
         tried.device = None if alone else device  # deaths are its records' then
-        return {"alone": alone, "retired": None, "wrong": False}
+        return {"alone": alone, "retired": None, "wrong": False, "failure": self._failure}
 
     def begin_record(self, device: str, key: str) -> int:
         """A record is begun by itself. Tells how many processes ended with it before.
@@ -136,8 +138,8 @@ class Keeper:
         """A record that was begun by itself is done."""
         self._records.setdefault(key, _Tried()).device = None
 
-    def end(self, key: str, progress: BatchProgress) -> str:
-        """A batch is done. Tells why the job is to end, empty where it goes on."""
+    def end(self, key: str, progress: BatchProgress) -> None:
+        """A batch is done."""
         self._batches.pop(key, None)
         report = self._devices.setdefault(progress.device, DeviceReport(progress.device))
         report.rows += progress.rows
@@ -160,7 +162,6 @@ class Keeper:
                 f"{failed} of {self._rows} records could not be computed, and "
                 f"errors={self._bound} are allowed; the last: {kind}: {text}"
             )
-        return self._failure
 
     def retire(self, device: str, reason: str, batches: Sequence[str] | None = None) -> None:
         """A device is not to be used any more; NumPy always is.

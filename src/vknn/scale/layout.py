@@ -22,7 +22,7 @@ from vknn.scale.options import (
     Predictor,
 )
 from vknn.scale.outcome import error_type
-from vknn.scale.records import InputColumn
+from vknn.scale.records import InputColumn, is_list
 from vknn.scale.sources import BYTES, DATA, RecordSource
 from vknn.session import Session
 from vknn.tool_inputs import needed_inputs
@@ -145,7 +145,8 @@ def input_layout(
         own = recipe is not None and asked in (None, name)
         options = predictor.image_options(recipe.options if own and recipe is not None else None)
         form = PictureInput.of(session, specs[name])
-        inputs.append(InputColumn(column, form, options, asked in (None, name)))
+        picture = specs[name].dtype.kind != "O" and _may_be_bytes(schema[column])
+        inputs.append(InputColumn(column, form, options, asked in (None, name), picture))
     if missing := [name for name in predictor.kept if name not in schema]:
         raise _no_column(missing[0], schema)
     return JobLayout(tuple(inputs), predictor.kept)
@@ -163,6 +164,15 @@ def is_known(column: Any, schema: dict[str, Any], source: RecordSource | None) -
         sized = column.options.size is not None or (hint is not None and None not in hint[-3:])
         return bool(sized and not column.options.own_size)
     return False
+
+
+def _may_be_bytes(type_: Any) -> bool:
+    """Whether a column of an Arrow type may hold bytes; None: its type is not known."""
+    pa = arrow()
+    if type_ is None:
+        return True
+    numbers = isinstance(type_, pa.BaseExtensionType) or is_list(type_)
+    return not (numbers or pa.types.is_primitive(type_))
 
 
 def _columns(session: Session, predictor: Predictor, schema: Mapping[str, Any]) -> dict[str, str]:

@@ -89,12 +89,21 @@ class RayRun(JobRun):
         return f"part-{self.outcome.run}"
 
     def _finish_checks(self, ray: Any, keeper: Any) -> None:
-        """Wait for workers that end: they compare what they sent to NumPy last."""
+        """Wait for workers that end: they compare what they sent to NumPy last.
+
+        Raises JobError where the last batches had too many errors.
+        """
         until = time.monotonic() + _CHECK_SECONDS
-        while (left := ray.get(keeper.state.remote())["pending"]) and time.monotonic() < until:
+        state = ray.get(keeper.state.remote())
+        while state["pending"] and time.monotonic() < until:
             time.sleep(0.2)
-        if left:
-            self.outcome.notes.append(f"{left} checks were not finished: their workers ended")
+            state = ray.get(keeper.state.remote())
+        if state["pending"]:
+            self.outcome.notes.append(
+                f"{state['pending']} checks were not finished: their workers ended"
+            )
+        if state["failure"]:
+            raise JobError(state["failure"])
 
     def _first(self) -> Any:
         """The first rows of the source that are left."""

@@ -156,10 +156,13 @@ class BatchActor:
     def _may_begin(self, key: str) -> bool:
         """Whether the batch is to be computed record by record; another device is taken if need be.
 
-        A worker that was told to leave its device and has no other computes with NumPy.
+        A worker that was told to leave its device and has no other computes with NumPy. Raises
+        JobError where the job is to end.
         """
         while True:
             told = self._ask("begin", self._worker.device, device_name(self._worker), key)
+            if told["failure"]:
+                raise JobError(told["failure"])
             if told["retired"] is None:
                 return bool(told["alone"])
             if told["wrong"]:  # as another worker found that shares it
@@ -184,7 +187,7 @@ class BatchActor:
                     continue
                 for _, found in self._worker.results([record]):
                     cells.append(self._cell(name, record, found, batch))
-                self._ask("end_record", key)
+                self._tell("end_record", key)
         except (DeviceLostError, DeviceTimeoutError):
             # Opened anew in vain. Ray restarts the actor, if need be elsewhere, and the keeper
             # counts; an error would end the job.
@@ -316,7 +319,7 @@ class BatchActor:
             time.sleep(0.5)
 
     def _end(self, key: str, cells: _Cells, times: WorkTimes, waited: float) -> None:
-        """Note of a batch that is done. Raises JobError where the job is to end."""
+        """Note of a batch that is done."""
         errors = [error for _, error in cells if error is not None]
         first = self._worker.first
         cold = None
@@ -341,17 +344,24 @@ class BatchActor:
         )
         self._done_checks = 0
         self._metrics.count(progress)
-        failure = self._ask("end", key, progress)
-        if failure:
-            raise JobError(failure)
+        self._tell("end", key, progress)
+
+    def _tell(self, method: str, *arguments: Any) -> None:
+        """Something that the keeper learns before it is asked for the next thing; nobody waits."""
+        getattr(self._setup.keeper, method).remote(*arguments)
 
     def _ask(self, method: str, *arguments: Any) -> Any:
-        """What the keeper says.
+        """What the keeper says. Raises JobError where its process ended: what it knew is lost.
 
-        Where it cannot be reached this machine goes, or the job: an error would end the job, and
-        Ray begins a process that ended anew, on another machine.
+        Where it cannot be reached this machine goes: an error would end the job, and Ray begins a
+        process that ended anew, on another machine.
         """
         try:
             return self._ray.get(getattr(self._setup.keeper, method).remote(*arguments))
+        except self._ray.exceptions.ActorDiedError:
+            raise JobError(
+                "the process that keeps account of the job ended: run it again, which takes it up "
+                "where it was"
+            ) from None
         except self._ray.exceptions.RayActorError:
             os._exit(1)

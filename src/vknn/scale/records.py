@@ -45,17 +45,14 @@ class InputColumn:
         form: The input.
         options: How pictures become arrays.
         asked: Whether this input is the one that an answer is about.
+        may_be_picture: Whether its cells may be encoded pictures: they are bytes, or nobody knows.
     """
 
     column: str
     form: PictureInput
     options: ImageOptions
     asked: bool = True
-
-    @property
-    def may_be_picture(self) -> bool:
-        """Whether its cells may be encoded pictures."""
-        return self.form.spec.dtype.kind != "O"
+    may_be_picture: bool = True
 
     def read(self, value: Any) -> tuple[np.ndarray, Placement | None]:
         """The array of a cell: encoded bytes are a picture, lists and tensors arrays.
@@ -93,7 +90,7 @@ def cells_of(column: Any) -> Iterator[Any]:
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
         if isinstance(chunk.type, pa.FixedShapeTensorType):
             yield from _tensors(chunk)
-        elif _is_list(pa, chunk.type):
+        elif is_list(chunk.type):
             yield from map(_array_of, chunk)
         else:
             yield from (value.as_py() for value in chunk)
@@ -116,21 +113,20 @@ def _tensors(chunk: Any) -> Iterator[Any]:
         yield array.transpose(order) if order else array
 
 
-def _is_list(pa: Any, type_: Any) -> bool:
-    return bool(
-        pa.types.is_list(type_)
-        or pa.types.is_large_list(type_)
-        or pa.types.is_fixed_size_list(type_)
-    )
+def is_list(type_: Any) -> bool:
+    """Whether an Arrow type is one of lists."""
+    types = arrow().types
+    checks = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    return any(check(type_) for check in checks)
 
 
 def _array_of(cell: Any) -> Any:
     """The array of a cell of (nested) lists; an error where it is ragged or has nulls."""
     if not cell.is_valid:
         return None
-    pa, shape, values = arrow(), [], cell.values
+    shape, values = [], cell.values
     shape.append(len(values))
-    while _is_list(pa, values.type):
+    while is_list(values.type):
         lengths = set(values.value_lengths().to_pylist())
         if len(lengths) > 1 or None in lengths:
             return InputError("its lists are of different lengths, which is no array")

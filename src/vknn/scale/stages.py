@@ -234,7 +234,9 @@ class RayKeeper(Keeper):
     def lease(self, node: str) -> Any:
         """The actor that gives out the devices of a machine; it runs there."""
         if node not in self._leases:
-            actor = ray_module().remote(num_cpus=0, scheduling_strategy=_on(node))(MachineLeases)
+            # Begun anew, it may give one device to two workers: slower, and as right.
+            options = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1}
+            actor = ray_module().remote(**options, scheduling_strategy=_on(node))(MachineLeases)
             self._leases[node] = actor.remote(self._per_device)
         return self._leases[node]
 
@@ -249,11 +251,14 @@ class MachineLeases(Leases):
 def _keeper(ray: Any) -> Any:
     """The actor class of keepers."""
     # Beside the one who began the job: it is lost with this machine only, as the job is.
-    here = _on(ray.get_runtime_context().get_node_id(), soft=True)
+    here = _on(ray.get_runtime_context().get_node_id())
     return ray.remote(num_cpus=0, scheduling_strategy=here)(RayKeeper)
 
 
-def _on(node: str, soft: bool = False) -> Any:
-    """The strategy of actors that run on a machine; ``soft``: on another one where it went."""
+def _on(node: str) -> Any:
+    """The strategy of actors that run on a machine.
+
+    A soft one is no preference: Ray 2.60 puts actors that hold no resource on other machines then.
+    """
     strategies = ray_module("ray.util.scheduling_strategies")
-    return strategies.NodeAffinitySchedulingStrategy(node, soft=soft)
+    return strategies.NodeAffinitySchedulingStrategy(node, soft=False)
