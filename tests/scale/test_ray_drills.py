@@ -125,6 +125,52 @@ def test_a_machine_that_goes_and_one_that_comes(
 
 
 @pytest.mark.timeout(300)
+def test_an_actor_of_leases_that_is_killed(ray: Any, job: dict[str, Any], tmp_path: Path) -> None:
+    """It is begun again, and workers that are begun again get devices of it."""
+    job |= {"device": "vulkan", "workers": 1}
+    killed: list[int] = []
+
+    def kill(stop: threading.Event) -> None:
+        while not stop.wait(0.2) and len(killed) < 2:
+            noted = [p for p in (tmp_path / "processes").iterdir() if p.name != str(os.getpid())]
+            if noted and (leases := actors("ray::MachineLeases")):
+                killed.extend([leases[0], int(noted[0].name)])
+                for process in killed:
+                    os.kill(process, signal.SIGKILL)
+
+    with beside(kill):
+        report = scale.run(**job)
+    assert len(killed) == 2
+    assert (report.rows, report.error_count) == (ROWS, 0)
+    assert_whole(job["output"])
+    until = time.monotonic() + 20
+    while actors("ray::MachineLeases") + actors("ray::RayKeeper") and time.monotonic() < until:
+        time.sleep(0.2)
+    assert not actors("ray::MachineLeases") + actors("ray::RayKeeper")
+
+
+@pytest.mark.timeout(300)
+def test_a_keeper_that_is_killed(ray: Any, job: dict[str, Any], tmp_path: Path) -> None:
+    """The job ends with an error, and goes on where it was."""
+
+    def kill(stop: threading.Event) -> None:
+        while not stop.wait(0.2):
+            if len(list((tmp_path / "processes").iterdir())) >= 3:
+                for keeper in actors("ray::RayKeeper"):
+                    os.kill(keeper, signal.SIGKILL)
+                return
+
+    with (
+        beside(kill),
+        pytest.raises(scale.JobError, match="keeps account of the job ended: run it again"),
+    ):
+        scale.run(**job)
+    report = scale.run(**job)
+    assert (report.rows, report.error_count) == (ROWS, 0)
+    assert_whole(job["output"])
+
+
+@pytest.mark.timeout(300)
 def test_memory_stays_flat(ray: Any, tmp_path: Path) -> None:
     """4,000 rows of 600 KB, twelve times what the object store holds; workers start meanwhile."""
     model, layers = ray_jobs.write_model(tmp_path, "Sum", SUM)
@@ -160,6 +206,21 @@ def test_memory_stays_flat(ray: Any, tmp_path: Path) -> None:
 
 def used_memory() -> int:
     """Bytes of this process and those that it started, each page once."""
+    return sum(proportional_bytes(process) for process in own_processes())
+
+
+def actors(title: str) -> list[int]:
+    """Processes of actors that this process started, by what they call themselves."""
+    found = []
+    for process in own_processes():
+        with contextlib.suppress(OSError):
+            if Path(f"/proc/{process}/cmdline").read_bytes().startswith(title.encode()):
+                found.append(process)
+    return found
+
+
+def own_processes() -> set[int]:
+    """This process and those that it started."""
     parents: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
@@ -168,7 +229,7 @@ def used_memory() -> int:
     while new:
         new = {child for child, parent in parents.items() if parent in new} - own
         own |= new
-    return sum(proportional_bytes(process) for process in own)
+    return own
 
 
 def proportional_bytes(process: int) -> int:

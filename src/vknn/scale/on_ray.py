@@ -26,7 +26,7 @@ from vknn.scale.ray_sources import dataset_of
 from vknn.scale.reading import read
 from vknn.scale.report import DeviceReport
 from vknn.scale.sources import PARQUET
-from vknn.scale.stages import FIRST_ROWS, prepared, staged
+from vknn.scale.stages import FIRST_ROWS, end_keeper, prepared, staged
 
 #: Rows of a file of answers at least, where there are so many.
 _FILE_ROWS = 512
@@ -79,6 +79,7 @@ class RayRun(JobRun):
             finally:
                 with contextlib.suppress(Exception):  # the keeper went with the cluster
                     self._take(ray.get(setup.keeper.state.remote(), timeout=30))
+                    end_keeper(ray, setup.keeper)
                 self._note_suspects()
                 self._recount()
         self._complete()

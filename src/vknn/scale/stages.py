@@ -240,6 +240,10 @@ class RayKeeper(Keeper):
             self._leases[node] = actor.remote(self._per_device)
         return self._leases[node]
 
+    def leases(self) -> list[Any]:
+        """The actors that give out devices."""
+        return list(self._leases.values())
+
 
 class MachineLeases(Leases):
     """The leases of the machine that it is made on."""
@@ -253,6 +257,12 @@ def _keeper(ray: Any) -> Any:
     # Beside the one who began the job: it is lost with this machine only, as the job is.
     here = _on(ray.get_runtime_context().get_node_id())
     return ray.remote(num_cpus=0, scheduling_strategy=here)(RayKeeper)
+
+
+def end_keeper(ray: Any, keeper: Any) -> None:
+    """End of a keeper and of what it began: Ray Data may hold a job's workers for long."""
+    for actor in (*ray.get(keeper.leases.remote(), timeout=30), keeper):
+        ray.kill(actor)
 
 
 def _on(node: str) -> Any:
