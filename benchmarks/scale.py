@@ -1,8 +1,9 @@
 """Batch jobs beside bare loops: rows a second, first answers, scheduling, memory.
 
-    python benchmarks/scale.py                       # all but memory; some minutes
+    python benchmarks/scale.py                       # all but memory and drill; some minutes
     python benchmarks/scale.py --only local ray
     python benchmarks/scale.py --only memory --rows 20000
+    python benchmarks/scale.py --only drill
     python benchmarks/scale.py --save
 
 A rate is that of rows after the start: two jobs of different sizes, the difference of rows by that
@@ -52,6 +53,7 @@ def main() -> int:
     parts: dict[str, Callable[[argparse.Namespace], Any]] = {
         "local": lambda a: _rates("local", a), "ray": lambda a: _rates("ray", a),
         "stream": _streams, "first": _first_answers, "scheduling": _scheduling, "memory": _memory,
+        "drill": _drill,
     }  # fmt: skip
     for name in args.only:
         print(f"{name}:", flush=True)
@@ -64,11 +66,12 @@ def main() -> int:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    names = ["local", "ray", "stream", "first", "scheduling", "memory"]
+    names = ["local", "ray", "stream", "first", "scheduling", "memory", "drill"]
     add = parser.add_argument
-    add("--only", nargs="+", choices=names, default=names[:-1], metavar="PART")
+    add("--only", nargs="+", choices=names, default=names[:-2], metavar="PART")
     add("--rounds", type=int, default=3, help="rounds of each pair of jobs (3)")
     add("--rows", type=int, default=20_000, help="rows of the memory part (20000)")
+    add("--drill-rows", type=int, default=2_000, help="rows of the fault drill (2000)")
     add("--save", action="store_true", help="keep it under benchmarks/results/<device>/")
     return parser.parse_args()
 
@@ -288,6 +291,15 @@ def _memory(args: argparse.Namespace) -> dict[str, Any]:
         for m in range(int(samples[-1][0] // 60) + 1)
     ]
     return {"rows": args.rows, "seconds": samples[-1][0], "peak_by_minute": minutes}
+
+
+def _drill(args: argparse.Namespace) -> dict[str, Any]:
+    """A job beside one that is killed in parts and as a whole."""
+    from scale_drill import drill
+
+    model, shape, *_ = NETWORKS["squeezenet"]
+    with tempfile.TemporaryDirectory() as folder:
+        return drill(model, shape, args.drill_rows, Path(folder)) | {"goal": 1.5}
 
 
 def _made(batch: dict[str, np.ndarray], shape: tuple[int, ...]) -> dict[str, np.ndarray]:
