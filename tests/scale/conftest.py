@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from tests import needs
 
+from scale import ray_jobs
 from scale.ray_jobs import SWIFTSHADER
+from small_model import write_small_model
 
 #: Ray's own noise, statistics and metrics are not what is tested.
 QUIET = {
@@ -69,3 +71,20 @@ def ray(ray_cluster: Any) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> dict[str, Any]:
+    """Options of a job that takes a moment."""
+    model, layers = ray_jobs.write_model(tmp_path, "Slow", ray_jobs.SLOW)
+    source = ray_jobs.write_numbers(tmp_path / "source", [float(n) for n in range(240)], 8)
+    return {
+        "source": source, "model": model, "output": tmp_path / "out", "engine": "ray", "id": "id",
+        "layers": [layers], "batch_size": 5,
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of pictures."""
+    return write_small_model(tmp_path_factory.mktemp("model"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,21 @@ Input    data 0 1 data 0=8
 {layer}  own  1 1 data own
 Noop     out  1 1 own out
 """
+
+#: A layer that takes a moment, so that all workers get records.
+SLOW = """
+import time
+import numpy as np
+import vknn
+
+def compute(arrays, weights, options):
+    time.sleep(0.03)
+    return arrays[0] * np.float32(2)
+
+vknn.register_layer("ncnn", "Slow", shape=lambda s, o: s[0], compute=compute)
+"""
+#: One kind of device: answers are then equal bit for bit.
+LLVMPIPE = {"device": "llvmpipe", "size": (8, 8)}
 
 
 def picture(number: int, format: str = "PNG") -> bytes:
@@ -116,3 +133,33 @@ def rows(folder: Path) -> list[dict[str, Any]]:
         storage = cell.value if isinstance(cell, pa.ExtensionScalar) else cell
         row["out"] = storage.as_py() if cell.is_valid else None
     return found
+
+
+def assert_same(ray_folder: Path, local_folder: Path, id_column: str, names: list[str]) -> None:
+    """Columns, types and rows of two jobs are the same, apart from the names of batches."""
+    found, expected = answers(ray_folder), answers(local_folder)
+    assert found.schema.equals(expected.schema), (found.schema, expected.schema)
+    names = [*names, "device", "error"]
+    assert by_id(found, id_column, names) == by_id(expected, id_column, names)
+
+
+def processes(folder: Path) -> dict[str, set[str]]:
+    """The processes that computed on each device, which names of batches begin with."""
+    found = defaultdict(set)
+    for row in rows(folder):
+        found[row["device"]].add(row["batch"].split("-")[0])
+    return found
+
+
+class more:
+    """Block in which the cluster has a further node."""
+
+    def __init__(self, cluster: Any, **options: Any) -> None:
+        self._cluster, self._options = cluster, options
+
+    def __enter__(self) -> None:
+        os.environ["VK_DRIVER_FILES"] = self._options.pop("drivers", os.environ["VK_DRIVER_FILES"])
+        self._node = self._cluster.add_node(object_store_memory=80 << 20, **self._options)
+
+    def __exit__(self, *_: object) -> None:
+        self._cluster.remove_node(self._node)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from scale import ray_jobs
-from small_model import write_small_model
 from vknn import scale
 from vknn.scale import ray_metrics
 from vknn.scale.keeper import BatchProgress
@@ -28,21 +24,6 @@ vknn.register_layer("ncnn", "Broken", shape=lambda s, o: s[0], compute=lambda a,
 """
 
 
-@pytest.mark.device
-def test_too_many_errors(ray: Any, tmp_path: Path) -> None:
-    """The error says how many, and what the last one was; a report says how far the job came."""
-    model = write_small_model(tmp_path)
-    pictures = ray_jobs.write_pictures(tmp_path / "pictures", 12, broken=(2, 5))
-    options = {"engine": "ray", "device": "llvmpipe", "size": (8, 8)}
-    with pytest.raises(scale.JobError, match=r"of \d+ records could not be.*errors=1") as caught:
-        scale.run(pictures, model, tmp_path / "out", errors=1, **options)
-    assert "Unreadable" in str(caught.value)
-    assert caught.value.report is not None
-    assert caught.value.report.state == "stopped"
-    report = scale.run(pictures, model, tmp_path / "out", errors=2, **options)
-    assert (report.rows, report.error_count) == (12, 2)
-
-
 @pytest.mark.slow
 @pytest.mark.device
 def test_a_worker_that_cannot_open_the_model(ray: Any, tmp_path: Path) -> None:
@@ -54,23 +35,6 @@ def test_a_worker_that_cannot_open_the_model(ray: Any, tmp_path: Path) -> None:
             source, model, tmp_path / "out", engine="ray", id="id", device="llvmpipe",
             layers=[layers],
         )  # fmt: skip
-
-
-@pytest.mark.device
-@pytest.mark.timeout(120)
-def test_the_command(ray_cluster: Any, ray: Any, tmp_path: Path) -> None:
-    """JSON lines on stdout and nothing else there; stderr is quiet."""
-    model = write_small_model(tmp_path)
-    pictures = ray_jobs.write_pictures(tmp_path / "pictures", 20, broken=(2,))
-    command = [sys.executable, "-m", "vknn", "batch", model, pictures, "--output", tmp_path / "out"]
-    command += ["--address", ray_cluster.address, "--device", "llvmpipe", "--size", "8x8", "--json"]
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    lines = [json.loads(line) for line in done.stdout.splitlines()]
-    assert lines[-1]["rows"] == 20
-    assert lines[-1]["errors"] == {"UnreadableFileError": 1}
-    assert all(line["state"] == "running" for line in lines[:-1])
-    assert done.stderr == ""
 
 
 def test_metrics(monkeypatch: pytest.MonkeyPatch) -> None:

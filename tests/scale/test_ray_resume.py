@@ -22,18 +22,6 @@ from vknn.scale.on_ray import remove_pending
 
 pytestmark = pytest.mark.device
 
-#: A layer that takes a moment for each record.
-SLOW = """
-import time
-import numpy as np
-import vknn
-
-def compute(arrays, weights, options):
-    time.sleep(0.03)
-    return arrays[0] * np.float32(2)
-
-vknn.register_layer("ncnn", "Slow", shape=lambda s, o: s[0], compute=compute)
-"""
 ROWS, FILES = 600, 12
 DRIVER = """
 import sys
@@ -59,7 +47,7 @@ scale.run(
 def test_a_driver_that_is_killed(
     ray_cluster: Any, ray: Any, tmp_path: Path, engines: tuple[str, str]
 ) -> None:
-    model, layers = ray_jobs.write_model(tmp_path, "Slow", SLOW)
+    model, layers = ray_jobs.write_model(tmp_path, "Slow", ray_jobs.SLOW)
     source = ray_jobs.write_numbers(tmp_path / "source", [float(n) for n in range(ROWS)], FILES)
     output = tmp_path / "out"
     few = "import vknn.scale.on_ray as r, vknn.scale.parts as p; r._FILE_ROWS = p.PART_ROWS = 20\n"
@@ -89,15 +77,6 @@ def test_a_driver_that_is_killed(
     assert sorted(row["id"] for row in found) == list(range(ROWS))
     assert all(row["out"] == [2.0 * row["id"]] * 8 for row in found)
     assert not [p for p in tmp_path.rglob("*") if ".pending" in p.name]
-
-
-def test_a_finished_job_is_not_done_again(ray: Any, tmp_path: Path) -> None:
-    model, layers = ray_jobs.write_model(tmp_path, "Slow", SLOW)
-    source = ray_jobs.write_numbers(tmp_path / "source", [1.0, 2.0])
-    options = {"id": "id", "layers": [layers], "device": "llvmpipe"}
-    scale.run(source, model, tmp_path / "out", engine="local", **options)
-    report = scale.run(source, model, tmp_path / "out", engine="ray", **options)
-    assert (report.rows, report.new_rows) == (2, 0)
 
 
 def test_pending_files_are_removed(tmp_path: Path) -> None:

@@ -1,0 +1,183 @@
+"""Jobs on Ray: what each of them must do, on one cluster; more behind the slow marker beside."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from scale import ray_jobs
+from scale.ray_jobs import LLVMPIPE, SWIFTSHADER
+from small_model import write_small_model
+from vknn import scale
+from vknn.errors import DeviceError, VknnError
+
+pytestmark = pytest.mark.device
+
+#: A layer as it should be, and a fault of SwiftShader, which begins at a certain value.
+FAILING = """
+import numpy as np
+import vknn
+from vknn.session import Session
+
+vknn.register_layer(
+    "ncnn", "Failing", shape=lambda s, o: s[0], compute=lambda a, w, o: a[0] * np.float32(2)
+)
+
+if not hasattr(Session, "right_stream"):
+    Session.right_stream = Session.stream
+
+    def stream(self, items, *arguments, **options):
+        for found in Session.right_stream(self, items, *arguments, **options):
+            wrong = self.device is not None and "SwiftShader" in self.device.name
+            if wrong and not isinstance(found, Exception) and found["out"].reshape(-1)[0] >= 2 * 60:
+                found["out"] = found["out"] + np.float32(1)
+            yield found
+
+    Session.stream = stream
+"""
+
+
+def test_pictures(ray: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Broken pictures and one that vanishes have a row each: Ray's reader would end the job."""
+    pictures = ray_jobs.write_pictures(tmp_path / "pictures", 40, broken=(3, 17))
+    (pictures / "0005.png").write_bytes(b"")
+    found = scale.job.find_source(pictures)
+    os.remove(pictures / "0008.png")
+    monkeypatch.setattr(scale.job, "find_source", lambda given: found)
+    options = {**LLVMPIPE, "batch_size": 8}
+    local = scale.run(pictures, model, tmp_path / "local", engine="local", **options)
+    report = scale.run(pictures, model, tmp_path / "ray", engine="ray", **options)
+    assert report.rows == 40
+    assert report.errors == local.errors
+    assert report.error_count == 4
+    ray_jobs.assert_same(tmp_path / "ray", tmp_path / "local", "path", ["out"])
+    rows = {os.path.basename(r["path"]): r for r in ray_jobs.rows(tmp_path / "ray")}
+    assert "cannot be read" in rows["0008.png"]["error"]["message"]
+    assert not Path(f"{tmp_path / 'ray'}.checkpoint").exists()
+
+
+def test_a_table(ray: Any, model: Path, tmp_path: Path) -> None:
+    table = ray_jobs.write_table(tmp_path / "table.parquet", 30, broken=(4,))
+    options = {**LLVMPIPE, "columns": {"data": "image"}, "id": "url", "keep": ["width"]}
+    for engine in ("local", "ray"):
+        report = scale.run(table, model, tmp_path / engine, engine=engine, **options)
+        assert (report.rows, report.error_count) == (30, 1)
+    ray_jobs.assert_same(tmp_path / "ray", tmp_path / "local", "url", ["width", "out"])
+
+
+def test_too_many_errors(ray: Any, tmp_path: Path) -> None:
+    """The error says how many, and what the last one was; a report says how far the job came."""
+    model = write_small_model(tmp_path)
+    pictures = ray_jobs.write_pictures(tmp_path / "pictures", 12, broken=(2, 5))
+    options = {"engine": "ray", "device": "llvmpipe", "size": (8, 8)}
+    with pytest.raises(scale.JobError, match=r"of \d+ records could not be.*errors=1") as caught:
+        scale.run(pictures, model, tmp_path / "out", errors=1, **options)
+    assert "Unreadable" in str(caught.value)
+    assert caught.value.report is not None
+    assert caught.value.report.state == "stopped"
+    report = scale.run(pictures, model, tmp_path / "out", errors=2, **options)
+    assert (report.rows, report.error_count) == (12, 2)
+
+
+@pytest.mark.timeout(120)
+def test_the_command(ray_cluster: Any, ray: Any, tmp_path: Path) -> None:
+    """JSON lines on stdout and nothing else there; stderr is quiet."""
+    model = write_small_model(tmp_path)
+    pictures = ray_jobs.write_pictures(tmp_path / "pictures", 20, broken=(2,))
+    command = [sys.executable, "-m", "vknn", "batch", model, pictures, "--output", tmp_path / "out"]
+    command += ["--address", ray_cluster.address, "--device", "llvmpipe", "--size", "8x8", "--json"]
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert lines[-1]["rows"] == 20
+    assert lines[-1]["errors"] == {"UnreadableFileError": 1}
+    assert all(line["state"] == "running" for line in lines[:-1])
+    assert done.stderr == ""
+
+
+def test_a_finished_job_is_not_done_again(ray: Any, tmp_path: Path) -> None:
+    model, layers = ray_jobs.write_model(tmp_path, "Slow", ray_jobs.SLOW)
+    source = ray_jobs.write_numbers(tmp_path / "source", [1.0, 2.0])
+    options = {"id": "id", "layers": [layers], "device": "llvmpipe"}
+    scale.run(source, model, tmp_path / "out", engine="local", **options)
+    report = scale.run(source, model, tmp_path / "out", engine="ray", **options)
+    assert (report.rows, report.new_rows) == (2, 0)
+
+
+@pytest.mark.skipif(not SWIFTSHADER.is_file(), reason="needs SwiftShader")
+def test_a_device_that_begins_to_compute_wrong(ray: Any, tmp_path: Path) -> None:
+    """It is retired; what it wrote since its last good check is known, and computed again."""
+    model, layers = ray_jobs.write_model(tmp_path, "Failing", FAILING)
+    source = ray_jobs.write_numbers(tmp_path / "source", [float(n) for n in range(120)])
+    options = {"id": "id", "layers": [layers], "batch_size": 4, "check": "1/4"}
+    report = scale.run(
+        source, model, tmp_path / "out", engine="ray", device="SwiftShader", workers=1, **options
+    )
+    before = {row["id"]: row for row in ray_jobs.rows(tmp_path / "out")}
+    assert len(before) == report.rows == 120
+    (retired,) = [d for d in report.devices.values() if d.retired]
+    assert "disagrees with NumPy" in str(retired.retired)
+    suspect = pq.read_table(tmp_path / "out" / "_vknn" / "suspect.parquet").to_pylist()
+    ids = {row["id"] for row in suspect}
+    assert len(ids) == len(suspect) == report.suspects
+    wrong = {n for n, row in before.items() if row["out"] != [2.0 * n] * 8}
+    assert wrong <= ids
+    assert min(ids) > 20  # what was checked before is not doubted
+    assert {before[n]["device"] for n in ids} != {"numpy"}
+    assert {before[n]["device"] for n in range(110, 120)} == {"numpy"}
+
+    again = scale.run(
+        source, model, tmp_path / "out", engine="local", device="llvmpipe", redo_suspect=True,
+        **options,
+    )  # fmt: skip
+    after = {row["id"]: row for row in ray_jobs.rows(tmp_path / "out")}
+    assert (again.rows, again.suspects) == (120, 0)
+    assert all(row["out"] == [2.0 * n] * 8 for n, row in after.items())
+    assert {n for n in after if after[n] != before[n]} == ids
+
+
+@pytest.mark.skipif(not SWIFTSHADER.is_file(), reason="needs SwiftShader")
+@pytest.mark.parametrize("per_device", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_each_worker_has_a_device_of_its_own(
+    ray: Any, job: dict[str, Any], per_device: int
+) -> None:
+    report = scale.run(**job, device="vulkan", per_device=per_device)
+    found = ray_jobs.processes(job["output"])
+    assert {name: len(own) for name, own in found.items()} == dict.fromkeys(found, per_device)
+    assert len(found) == 2
+    assert set(report.devices) == set(found)
+    assert all(name.startswith("uuid:") for name in found)
+    assert report.rows == 240
+
+
+def test_a_machine_without_a_driver(
+    ray_cluster: Any, ray: Any, job: dict[str, Any], monkeypatch: Any
+) -> None:
+    """An error before the job begins; its folder holds no rows."""
+    monkeypatch.setenv("VK_DRIVER_FILES", os.environ["VK_DRIVER_FILES"])
+    with (
+        ray_jobs.more(ray_cluster, num_cpus=1, resources={"vulkan": 1}, drivers="/no/driver.json"),
+        pytest.raises(DeviceError, match="no Vulkan driver"),
+    ):
+        scale.run(**job, device="vulkan")
+    assert not list(job["output"].glob("*.parquet"))
+
+
+def test_a_machine_with_another_vknn(ray: Any, job: dict[str, Any], monkeypatch: Any) -> None:
+    monkeypatch.setattr("vknn.scale.cluster.__version__", "99.0")
+    with pytest.raises(VknnError, match=r"has vknn .*, and this one 99\.0"):
+        scale.run(**job, device="vulkan")
+
+
+def test_more_workers_than_devices(ray: Any, job: dict[str, Any]) -> None:
+    with pytest.raises(DeviceError, match="at most"):
+        scale.run(**job, device="vulkan", workers=9)
+    with pytest.raises(DeviceError, match="no GPUs that Ray counts"):
+        scale.run(**job, device="gpu")
