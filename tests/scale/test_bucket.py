@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -25,12 +25,12 @@ pytestmark = [pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def bucket() -> Iterator[str]:
+def bucket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Options of addresses in a bucket, behind "s3://BUCKET/PATH"."""
-    server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-p", "0"],
-        stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
+    said = tmp_path_factory.mktemp("server") / "log"
+    with said.open("w") as log:
+        command = [sys.executable, "-m", "moto.server", "-p", "0"]
+        server = subprocess.Popen(command, stderr=log, start_new_session=True)
     patch = pytest.MonkeyPatch()
     for name, value in (
         ("AWS_ACCESS_KEY_ID", "one"), ("AWS_SECRET_ACCESS_KEY", "two"),
@@ -38,41 +38,51 @@ def bucket() -> Iterator[str]:
     ):  # fmt: skip
         patch.setenv(name, value)
     try:
-        yield f"?endpoint_override=127.0.0.1:{_port(server)}&scheme=http&region=us-east-1"
+        yield f"?endpoint_override=127.0.0.1:{_port(said)}&scheme=http&region=us-east-1"
     finally:
         patch.undo()
         os.killpg(server.pid, signal.SIGKILL)
         server.wait()
 
 
-def _port(server: Any) -> int:
+def _port(said: Path) -> int:
     """The port that the server says it listens at."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        line = server.stderr.readline()
-        if "Running on http://127.0.0.1:" in line:
-            return int(line.split("Running on http://127.0.0.1:")[1].split()[0].rstrip("/"))
+        if found := re.search(r"Running on http://127.0.0.1:(\d+)", said.read_text()):
+            return int(found[1])
+        time.sleep(0.1)
     raise AssertionError("the server does not begin")
 
 
-def test_a_job_reads_and_writes_a_bucket(bucket: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ["local", "ray"])
+def test_a_job_reads_and_writes_a_bucket(
+    bucket: str, tmp_path: Path, engine: str, request: pytest.FixtureRequest
+) -> None:
+    if engine == "ray":  # its processes have the environment of the bucket
+        request.getfixturevalue("ray")
+    options = HOST | {"engine": engine}
     place, _ = fs.FileSystem.from_uri(f"s3://vknn/{bucket}&allow_bucket_creation=true")
     place.create_dir("vknn")
     rows = np.random.default_rng(0).standard_normal((7, 4), np.float32)
     np.save(tmp_path / "rows.npy", rows)
     fs.copy_files(str(tmp_path / "rows.npy"), "vknn/in/rows.npy", destination_filesystem=place)
-    net, source, target = write_net(tmp_path), f"s3://vknn/in{bucket}", f"s3://vknn/out{bucket}"
-    report = scale.run(source, net, target, **HOST)
+    net, source, target = (
+        write_net(tmp_path),
+        f"s3://vknn/in{bucket}",
+        f"s3://vknn/{engine}{bucket}",
+    )
+    report = scale.run(source, net, target, **options)
     assert (report.state, report.rows) == ("done", 7)
-    table = pq.read_table("vknn/out", filesystem=place)
+    table = pq.read_table(f"vknn/{engine}", filesystem=place)
     found = dict(zip(table["row"].to_pylist(), table["out"].to_pylist(), strict=True))
     assert found == {f"vknn/in/rows.npy#{i}": list(rows[i] * rows[i]) for i in range(7)}
-    assert scale.run(source, net, target, **HOST).new_rows == 0
+    assert scale.run(source, net, target, **options).new_rows == 0
     with pytest.raises(VknnError, match="another job"):
-        scale.run(source, net, target, precision="fp16", **HOST)
-    again = scale.run(source, net, target, precision="fp16", restart=True, **HOST)
+        scale.run(source, net, target, precision="fp16", **options)
+    again = scale.run(source, net, target, precision="fp16", restart=True, **options)
     assert again.new_rows == 7
-    assert pq.read_table("vknn/out", filesystem=place).num_rows == 7
+    assert pq.read_table(f"vknn/{engine}", filesystem=place).num_rows == 7
 
 
 def test_a_bucket_that_is_not_there(bucket: str, tmp_path: Path) -> None:
