@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from vknn.errors import VknnError
 from vknn.graph import Op, TensorType
@@ -82,11 +82,11 @@ class Ruling:
 
 Rule = Callable[[Case], Ruling]
 #: Operator, or base class of operators that are all of its kind -> its rule.
-RULES: dict[type[Op], Rule] = {}
+RULES: dict[type[Any], Rule] = {}
 _R = TypeVar("_R", bound=Rule)
 
 
-def rule(*classes: type[Op]) -> Callable[[_R], _R]:
+def rule(*classes: type[Any]) -> Callable[[_R], _R]:
     """Decorator of the rule of some classes of operators."""
 
     def registered(function: _R) -> _R:

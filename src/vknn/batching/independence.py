@@ -21,8 +21,9 @@ from vknn.ops.movement.shape import Expand, Reshape, Transpose
 
 #: Where rules stand; importing them fills the table.
 FAMILIES = (elementwise, along, movement, products, sequences)
-#: Axes of inputs that are tried. The second: the first may count steps of a sequence (Core ML).
-_STARTS = (0, 1)
+#: Axes of inputs that are tried. 1: the first may count steps of a sequence; -1: pictures of
+#: [height, width, channels] become planes of channels, examples among them.
+_STARTS = (0, 1, -1)
 
 
 def stacked_graph(graph: Graph, count: int) -> Graph:
@@ -68,17 +69,20 @@ class _Stacking:
             {name: self._output(value) for name, value in self._graph.outputs.items()}
         )
 
-    def _input(self, value: Value) -> tuple[Value, int]:
+    def _input(self, value: Value) -> tuple[Value, int | None]:
         """The graph's input [examples, ...], with the examples along one of its own axes."""
         _check(value.type, f"input {value.name!r}")
         dims, axis = value.type.dims, self._start
         if not dims:
             raise NotIndependentError(f"input {value.name!r} is a scalar")
-        if axis >= len(dims) or math.prod(dims[:axis]) != 1:
-            axis = 0
+        axis = axis % len(dims) if -len(dims) <= axis < len(dims) else 0
         made = self._builder.input(value.name, value.type.with_shape((self._count, *dims)))
         shape = stacked_type(value.type, axis, self._count).dims
-        return self._builder.add(Reshape(shape), made, name=value.name), axis
+        before, add = math.prod(dims[:axis]), self._builder.add
+        if before != 1:
+            apart = add(Reshape((self._count, before, value.type.size // before)), made)
+            made = add(Transpose((1, 0, 2)), apart, name=value.name)
+        return add(Reshape(shape), made, name=value.name), axis
 
     def _add(self, node: Node) -> None:
         op = node.op
@@ -94,8 +98,8 @@ class _Stacking:
         if any(axis is not None for axis in axes):
             ruling = self._ruling(node, axes)
             op, made = ruling.op, ruling.axes
-            for number, axis in ruling.spread.items():
-                inputs[number] = self._spread(inputs[number], axis)
+            for number, along_axis in ruling.spread.items():
+                inputs[number] = self._spread(inputs[number], along_axis)
         try:
             names = tuple(v.name for v in node.outputs)
             outputs = self._builder.add_many(

@@ -18,11 +18,12 @@ def _reshape(case: Case) -> Ruling:
     """
     axis, dims, made = case.only(), case.type(0).dims, case.results[0].dims
     before = math.prod(dims[:axis])
-    for place in range(len(made)):
-        if math.prod(made[:place]) == before:
-            shape = (*made[:place], made[place] * case.count, *made[place + 1 :])
-            return Ruling(Reshape(shape), (place,))
-    case.refuse(f"from {list(dims)} to {list(made)} mixes axis {axis}, which holds examples")
+    places = (p for p in range(len(made)) if math.prod(made[:p]) == before)
+    place = next(places, None)
+    if place is None:
+        case.refuse(f"from {list(dims)} to {list(made)} mixes axis {axis}, which holds examples")
+    shape = (*made[:place], made[place] * case.count, *made[place + 1 :])
+    return Ruling(Reshape(shape), (place,))
 
 
 @rule(Transpose)
@@ -122,8 +123,7 @@ def _gather(case: Case) -> Ruling:
     op, rank = case.op, case.rank()
     assert isinstance(op, Gather)
     along = normal(op.axis, rank)
-    x, indices = case.axes
-    if x is None:
+    if case.axes[0] is None:
         return Ruling(op, (along + case.only(1),))
     axis = case.beside(case.only(), {along})
     return Ruling(op, (axis if axis < along else axis - 1 + case.rank(1),))

@@ -49,12 +49,10 @@ def _attention(case: Case) -> Ruling:
 @rule(RotaryEmbedding)
 def _rotary(case: Case) -> Ruling:
     """Tables [S, D / 2] of all examples, or [B, S, D / 2]."""
-    if case.rank(1) == 2 and case.rank() > 2:
-        rank = case.rank()
-        return Ruling(case.op, (case.beside(case.only(), {rank - 1, rank - 2}),))
-    if case.rank(1) == 3 and case.rank() > 2:
+    rank = case.rank()
+    if case.rank(1) == 3:
         return shared(case, 0, (0, 1, 2), (0,))
-    case.refuse("turns rows by tables of their own")
+    return Ruling(case.op, (case.beside(case.only(), {rank - 1, rank - 2}),))
 
 
 @rule(LinearAttention)

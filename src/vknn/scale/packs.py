@@ -1,0 +1,159 @@
+"""Packs: records of one shape that are computed together, and answers in the records' order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vknn.scale.records import Record
+
+
+@dataclass
+class Entry:
+    """A record on its way.
+
+    Attributes:
+        record: The record.
+        found: Its outputs, or the error in their place.
+        has_answer: Whether ``found`` is there.
+        begun: Whether a run for it was begun.
+    """
+
+    record: Record
+    found: Any = None
+    has_answer: bool = False
+    begun: bool = False
+
+    def answer(self, found: Any) -> None:
+        """Note of what was found."""
+        self.found, self.has_answer = found, True
+
+
+@dataclass(frozen=True)
+class Pack:
+    """Records of one shape. ``is_stacked``: they are computed by one run."""
+
+    entries: Sequence[Entry]
+    is_stacked: bool
+
+    @property
+    def feeds(self) -> list[dict[str, np.ndarray]]:
+        """Inputs of its records."""
+        return [entry.record.feeds for entry in self.entries]
+
+
+def shape_of(record: Record) -> Hashable:
+    """What records have in common that one run may compute."""
+    return tuple(sorted((n, np.shape(a), np.asarray(a).dtype.str) for n, a in record.feeds.items()))
+
+
+class Packs:
+    """Row of records, of which those of one shape become packs.
+
+    Args:
+        records: They may be read while earlier ones are computed.
+        count: Records of a pack at most. A pack has fewer where ``window`` records wait, none of
+            whose shapes is that of ``count``, and at the end.
+        window: How many records wait for others at most.
+        stacks: Whether one run computes a pack of these inputs.
+    """
+
+    def __init__(
+        self,
+        records: Iterable[Record],
+        count: int,
+        window: int,
+        stacks: Callable[[list[dict[str, np.ndarray]]], bool],
+    ) -> None:
+        self._source, self._count, self._stacks = iter(records), count, stacks
+        self._window = max(window, count) if count > 1 else 1
+        self._row: deque[Entry] = deque()
+        #: Shape -> records that wait; those that wait longest come first.
+        self._waiting: dict[Hashable, list[Entry]] = {}
+        self._head: Pack | None = None
+        self._has_ended = False
+        #: The error with which the records end.
+        self._failure: Exception | None = None
+
+    def head(self) -> Pack | None:
+        """The pack to begin next; None: all were begun."""
+        if self._head is None:
+            entries = self._full()
+            if entries:
+                is_stacked = self._count > 1 and self._stacks([e.record.feeds for e in entries])
+                self._head = Pack(entries, is_stacked)
+        return self._head
+
+    def begin(self) -> Pack:
+        """The pack of :meth:`head`, which is begun."""
+        pack, self._head = self._head, None
+        assert pack is not None
+        for entry in pack.entries:
+            entry.begun = True
+        return pack
+
+    def answered(self) -> Iterator[tuple[Record, Any]]:
+        """Records with their answers, up to the first that has none; they leave the row."""
+        while self._row and self._row[0].has_answer:
+            entry = self._row.popleft()
+            yield entry.record, entry.found
+
+    def again(self) -> None:
+        """Return of all records without an answer to those that wait; an attempt of some failed."""
+        self._waiting, self._head = {}, None
+        for entry in self._row:
+            if not entry.has_answer:
+                entry.record.attempts += entry.begun
+                entry.begun = False
+                self._wait(entry)
+
+    def end(self) -> None:
+        """Raises the error with which the records ended."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _full(self) -> list[Entry]:
+        """Records of a pack; none where all were begun."""
+        while True:
+            full = next((s for s, own in self._waiting.items() if len(own) >= self._count), None)
+            if full is None and (self._is_full or not self._read()):
+                full = next(iter(self._waiting), None)
+                if full is None:
+                    return []
+            if full is not None:
+                entries = self._waiting.pop(full)
+                if rest := entries[self._count :]:
+                    self._waiting[full] = rest
+                return entries[: self._count]
+
+    @property
+    def _is_full(self) -> bool:
+        return sum(map(len, self._waiting.values())) >= self._window
+
+    def _read(self) -> bool:
+        """A further record; False: there is none."""
+        if self._has_ended:
+            return False
+        try:
+            record = next(self._source)
+        except StopIteration:
+            self._has_ended = True
+            return False
+        except Exception as error:  # behind the answers to the records before it
+            self._has_ended, self._failure = True, error
+            return False
+        entry = Entry(record)
+        self._row.append(entry)
+        if record.error is not None:
+            entry.answer(record.error)
+        else:
+            self._wait(entry)
+        return True
+
+    def _wait(self, entry: Entry) -> None:
+        shape = shape_of(entry.record) if self._count > 1 else None
+        self._waiting.setdefault(shape, []).append(entry)
