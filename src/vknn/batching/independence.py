@@ -18,26 +18,30 @@ from vknn.graph import DType, Graph, GraphBuilder, Node, TensorType, Value
 from vknn.ops.custom import Custom
 from vknn.ops.movement.rearrange import Tile
 from vknn.ops.movement.shape import Expand, Reshape, Transpose
+from vknn.ops.random import RandomBernoulli, RandomCategorical, RandomNormal, RandomUniform
 
 #: Where rules stand; importing them fills the table.
 FAMILIES = (elementwise, along, movement, products, sequences)
 #: Axes of inputs that are tried. 1: the first may count steps of a sequence; -1: pictures of
 #: [height, width, channels] become planes of channels, examples among them.
-_STARTS = (0, 1, -1)
+STARTS = (0, 1, -1)
+#: What users wrote, and draws: a draw for all examples would not be one for each.
+_ANYTHING = (Custom, RandomUniform, RandomNormal, RandomBernoulli, RandomCategorical)
 
 
-def stacked_graph(graph: Graph, count: int) -> Graph:
+def stacked_graph(graph: Graph, count: int, starts: Sequence[int] = STARTS) -> Graph:
     """The graph that computes ``count`` examples of ``graph``, each as if it were alone.
 
     Its inputs and outputs have the names and element types of those of ``graph``, and an axis in
-    front that counts examples. ``graph`` is one as formats build them, before any pass.
+    front that counts examples. ``graph`` is one as formats build them, before any pass. ``starts``:
+    axes of the inputs along which examples may go through it; the first that does is taken.
 
     Raises NotIndependentError where nothing proves that examples do not mix.
     """
     if graph.continuation is not None:
         raise NotIndependentError("data decide how the model goes on")
     errors = []
-    for start in _STARTS:
+    for start in starts:
         try:
             return _Stacking(graph, count, start).made()
         except NotIndependentError as error:
@@ -86,7 +90,7 @@ class _Stacking:
 
     def _add(self, node: Node) -> None:
         op = node.op
-        if not op.deterministic or isinstance(op, Custom):
+        if not op.deterministic or isinstance(op, _ANYTHING):
             raise NotIndependentError(f"{op.type_name} may give anything")
         for value in (*node.inputs, *node.outputs):
             if value is not None:

@@ -155,5 +155,5 @@ class Packs:
         return True
 
     def _wait(self, entry: Entry) -> None:
-        shape = shape_of(entry.record) if self._count > 1 else None
+        shape = shape_of(entry.record) if self._count > 1 else ()
         self._waiting.setdefault(shape, []).append(entry)
