@@ -18,12 +18,14 @@ class Entry:
 
     Attributes:
         record: The record.
+        number: Records that were read before it.
         found: Its outputs, or the error in their place.
         has_answer: Whether ``found`` is there.
         begun: Whether a run for it was begun.
     """
 
     record: Record
+    number: int = 0
     found: Any = None
     has_answer: bool = False
     begun: bool = False
@@ -56,9 +58,9 @@ class Packs:
 
     Args:
         records: They may be read while earlier ones are computed.
-        count: Records of a pack at most. A pack has fewer where ``window`` records wait, none of
-            whose shapes is that of ``count``, and at the end.
-        window: How many records wait for others at most.
+        count: Records of a pack at most. It has fewer where its first one waited for ``window``
+            others to be read, and at the end.
+        window: How many are read before a record that waits is begun.
         stacks: Whether one run computes a pack of these inputs.
     """
 
@@ -72,9 +74,10 @@ class Packs:
         self._source, self._count, self._stacks = iter(records), count, stacks
         self._window = max(window, count) if count > 1 else 1
         self._row: deque[Entry] = deque()
-        #: Shape -> records that wait; those that wait longest come first.
+        #: Shape -> records that wait, in order.
         self._waiting: dict[Hashable, list[Entry]] = {}
         self._head: Pack | None = None
+        self._number = 0
         self._has_ended = False
         #: The error with which the records end.
         self._failure: Exception | None = None
@@ -119,20 +122,21 @@ class Packs:
     def _full(self) -> list[Entry]:
         """Records of a pack; none where all were begun."""
         while True:
+            first = min(self._waiting, key=lambda s: self._waiting[s][0].number, default=None)
+            if first is not None and self._number - self._waiting[first][0].number >= self._window:
+                return self._taken(first)
             full = next((s for s, own in self._waiting.items() if len(own) >= self._count), None)
-            if full is None and (self._is_full or not self._read()):
-                full = next(iter(self._waiting), None)
-                if full is None:
-                    return []
             if full is not None:
-                entries = self._waiting.pop(full)
-                if rest := entries[self._count :]:
-                    self._waiting[full] = rest
-                return entries[: self._count]
+                return self._taken(full)
+            if not self._read():
+                return [] if first is None else self._taken(first)
 
-    @property
-    def _is_full(self) -> bool:
-        return sum(map(len, self._waiting.values())) >= self._window
+    def _taken(self, shape: Hashable) -> list[Entry]:
+        """Records of a shape that wait no more."""
+        entries = self._waiting.pop(shape)
+        if rest := entries[self._count :]:
+            self._waiting[shape] = rest
+        return entries[: self._count]
 
     def _read(self) -> bool:
         """A further record; False: there is none."""
@@ -146,7 +150,8 @@ class Packs:
         except Exception as error:  # behind the answers to the records before it
             self._has_ended, self._failure = True, error
             return False
-        entry = Entry(record)
+        entry = Entry(record, self._number)
+        self._number += 1
         self._row.append(entry)
         if record.error is not None:
             entry.answer(record.error)
