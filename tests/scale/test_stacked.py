@@ -188,9 +188,12 @@ def test_a_failing_source_ends_behind_its_records(tmp_path: Path) -> None:
         assert len(found) == 5
 
 
-def test_what_is_not_proven_runs_singly(stacks: list[int], tmp_path: Path) -> None:
+def test_what_is_not_proven_runs_singly(
+    stacks: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Layers of users' own, and devices that compute other bits in other places."""
     probe = Path(__file__).with_name("probe.py")
+    monkeypatch.setattr("vknn.scale.worker._ran", set())  # layers are forgotten behind each test
     with worker(write_net(tmp_path, PROBE), layers=[probe]) as own:
         assert len(list(own.results(records(vectors(8))))) == 8
     with worker(write_net(tmp_path)) as own:

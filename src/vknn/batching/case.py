@@ -36,7 +36,7 @@ class Case:
     count: int
 
     def refuse(self, why: str) -> NoReturn:
-        """Raises NotIndependentError."""
+        """Refusal: raises NotIndependentError."""
         raise NotIndependentError(f"{self.op.type_name} {why}")
 
     def type(self, number: int) -> TensorType:
@@ -67,7 +67,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Ruling:
-    """What computes several examples in place of an operator.
+    """Ruling on an operator: how several examples are computed.
 
     Attributes:
         op: The operator.

@@ -13,7 +13,7 @@ from vknn.scale.records import Record
 
 
 @dataclass
-class Entry:
+class PackedRecord:
     """A record on its way.
 
     Attributes:
@@ -39,7 +39,7 @@ class Entry:
 class Pack:
     """Records of one shape. ``is_stacked``: they are computed by one run."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[PackedRecord]
     is_stacked: bool
 
     @property
@@ -49,7 +49,7 @@ class Pack:
 
 
 def shape_of(record: Record) -> Hashable:
-    """What records have in common that one run may compute."""
+    """Shapes and element types of a record's inputs: records alike in them fit one run."""
     return tuple(sorted((n, np.shape(a), np.asarray(a).dtype.str) for n, a in record.feeds.items()))
 
 
@@ -73,9 +73,9 @@ class Packs:
     ) -> None:
         self._source, self._count, self._stacks = iter(records), count, stacks
         self._window = max(window, count) if count > 1 else 1
-        self._row: deque[Entry] = deque()
+        self._row: deque[PackedRecord] = deque()
         #: Shape -> records that wait, in order.
-        self._waiting: dict[Hashable, list[Entry]] = {}
+        self._waiting: dict[Hashable, list[PackedRecord]] = {}
         self._head: Pack | None = None
         self._number = 0
         self._has_ended = False
@@ -115,11 +115,11 @@ class Packs:
                 self._wait(entry)
 
     def end(self) -> None:
-        """Raises the error with which the records ended."""
+        """End: raises the error with which the records ended, if any."""
         if self._failure is not None:
             raise self._failure
 
-    def _full(self) -> list[Entry]:
+    def _full(self) -> list[PackedRecord]:
         """Records of a pack; none where all were begun."""
         while True:
             first = min(self._waiting, key=lambda s: self._waiting[s][0].number, default=None)
@@ -131,7 +131,7 @@ class Packs:
             if not self._read():
                 return [] if first is None else self._taken(first)
 
-    def _taken(self, shape: Hashable) -> list[Entry]:
+    def _taken(self, shape: Hashable) -> list[PackedRecord]:
         """Records of a shape that wait no more."""
         entries = self._waiting.pop(shape)
         if rest := entries[self._count :]:
@@ -150,7 +150,7 @@ class Packs:
         except Exception as error:  # behind the answers to the records before it
             self._has_ended, self._failure = True, error
             return False
-        entry = Entry(record, self._number)
+        entry = PackedRecord(record, self._number)
         self._number += 1
         self._row.append(entry)
         if record.error is not None:
@@ -159,6 +159,6 @@ class Packs:
             self._wait(entry)
         return True
 
-    def _wait(self, entry: Entry) -> None:
+    def _wait(self, entry: PackedRecord) -> None:
         shape = shape_of(entry.record) if self._count > 1 else ()
         self._waiting.setdefault(shape, []).append(entry)

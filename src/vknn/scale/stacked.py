@@ -35,7 +35,7 @@ _Feeds = Mapping[str, np.ndarray]
 
 
 class Stacker:
-    """Runs of ``count`` records at once, beside a session.
+    """Stacker of ``count`` records to a run, beside a session.
 
     Records of a shape are stacked where the graph says that each is computed by itself, and the
     device computes the same bits for a record wherever it stands, near to those that it computes
@@ -88,7 +88,7 @@ class Stacker:
         return parted(self._model.results(results))[: len(feeds)]
 
     def stream(self, packs: Iterable[Sequence[_Feeds]]) -> Iterator[Any]:
-        """For each of the packs a list of outputs, or the error of its run."""
+        """Outputs of the records of each pack, a list, or the error of its run."""
         items = (joined(self._padded(feeds)) for feeds in packs)
         for found in streamed(self._engine, items, None, (), 2, "return"):
             yield found if isinstance(found, Exception) else parted(found)

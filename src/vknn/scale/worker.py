@@ -21,7 +21,7 @@ from vknn.scale.columns import output_columns
 from vknn.scale.layout import JobLayout, input_layout
 from vknn.scale.options import Predictor
 from vknn.scale.outcome import error_row
-from vknn.scale.packs import Entry, Pack, Packs, shape_of
+from vknn.scale.packs import Pack, PackedRecord, Packs, shape_of
 from vknn.scale.records import Record
 from vknn.scale.report import WorkTimes
 from vknn.scale.stacked import LOST, STACKED, Stacker
@@ -101,7 +101,7 @@ class Worker:
         return self.session.run(feeds)
 
     def measure_stacked(self, record: Record, fill: float = 1.0) -> int:
-        """How many records one run is to compute: 1 where more are not faster on this device.
+        """Number of records that one run is to compute: 1 where more are not faster here.
 
         ``fill``: share of the places of stacked runs that records take, 0 to 1. What it finds is
         for :attr:`stacked`. Raises the error of a record that cannot be computed alone.
@@ -224,7 +224,7 @@ class Worker:
 
     def _single_runs(self, packs: Packs) -> Iterator[None]:
         """Runs of single records, up to a pack that is stacked."""
-        under_way: deque[Entry] = deque()
+        under_way: deque[PackedRecord] = deque()
 
         def feeds() -> Iterator[dict[str, np.ndarray]]:
             while (pack := packs.head()) is not None and not pack.is_stacked:
