@@ -15,6 +15,7 @@ from tests.scale.jobs import (
     PROBE,
     SQUARES,
     answers,
+    batch,
     by_id,
     document,
     fixed_net,
@@ -188,14 +189,17 @@ def test_a_failing_source_ends_behind_its_records(tmp_path: Path) -> None:
         assert len(found) == 5
 
 
-def test_what_is_not_proven_runs_singly(
-    stacks: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Layers of users' own, and devices that compute other bits in other places."""
-    probe = Path(__file__).with_name("probe.py")
-    monkeypatch.setattr("vknn.scale.worker._ran", set())  # layers are forgotten behind each test
-    with worker(write_net(tmp_path, PROBE), layers=[probe]) as own:
-        assert len(list(own.results(records(vectors(8))))) == 8
+def test_layers_of_users_run_singly(tmp_path: Path) -> None:
+    source = table(tmp_path / "t.parquet", vectors(20))
+    layers = Path(__file__).with_name("probe.py")
+    words = (write_net(tmp_path, PROBE), source, "--output", tmp_path / "out", "--id", "id")
+    done = batch(*words, "--layers", layers)
+    assert done.returncode == 0, done.stderr
+    assert document(tmp_path / "out")["stacked"] == {"NumPy": 1}
+    assert len(by_id(tmp_path / "out")) == 20
+
+
+def test_other_bits_in_other_places_run_singly(stacks: list[int], tmp_path: Path) -> None:
     with worker(write_net(tmp_path)) as own:
         run = Stacker.run
         calls = []
