@@ -69,6 +69,7 @@ def test_formats(words: list[object], tmp_path: Path) -> None:
         (["--layers", "nowhere.py"], 2, "nowhere.py"),
         (["--engine", "spark"], 2, "invalid choice: 'spark'"),
         (["--batch-size", "0"], 2, "batch_size=0"),
+        (["--stacked", "0"], 2, "stacked=0: expected a whole number from 1 to 256"),
         (["--address", "ray://x"], 2, "an address is of a Ray cluster"),
     ],
 )

@@ -228,7 +228,7 @@ def test_a_device_that_is_lost_once(lossy: list[int], tmp_path: Path) -> None:
     values = vectors(40)
     lossy.append(17)
     source = table(tmp_path / "t.parquet", values)
-    report = job(source, write_net(tmp_path), tmp_path / "out", id="id", batch_size=4)
+    report = job(source, write_net(tmp_path), tmp_path / "out", id="id", batch_size=4, stacked=1)
     assert report.state == "done" and not report.errors
     for number, row in enumerate(answers(tmp_path / "out")):
         np.testing.assert_array_equal(row["out"], np.square(values[number]))
@@ -239,11 +239,14 @@ def test_a_device_that_is_lost_again(lossy: list[int], tmp_path: Path) -> None:
     lossy += [17, 30]
     source = table(tmp_path / "t.parquet", values)
     with pytest.raises(DeviceLostError):
-        job(source, write_net(tmp_path), tmp_path / "out", id="id", batch_size=4)
+        job(source, write_net(tmp_path), tmp_path / "out", id="id", batch_size=4, stacked=1)
     assert document(tmp_path / "out")["state"] == "stopped"
     count = len(by_id(tmp_path / "out"))
     assert 16 <= count < 40, "what was computed is written"
-    assert job(source, write_net(tmp_path), tmp_path / "out", id="id").new_rows == 40 - count
+    assert (
+        job(source, write_net(tmp_path), tmp_path / "out", id="id", stacked=1).new_rows
+        == 40 - count
+    )
     assert len(by_id(tmp_path / "out")) == 40
 
 
@@ -257,7 +260,12 @@ def test_a_device_that_is_lost_among_bad_records(lossy: list[int], tmp_path: Pat
     )
     lossy.append(9)
     report = job(
-        tmp_path / "t.parquet", write_net(tmp_path), tmp_path / "out", id="id", batch_size=4
+        tmp_path / "t.parquet",
+        write_net(tmp_path),
+        tmp_path / "out",
+        id="id",
+        batch_size=4,
+        stacked=1,
     )
     assert report.error_count == 13
     for number, row in by_id(tmp_path / "out").items():

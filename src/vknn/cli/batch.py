@@ -72,6 +72,9 @@ def _add_work(group: argparse._ActionsContainer) -> None:
         "--batch-size", type=int, default=BATCH_ROWS, metavar="N", help=f"rows ({BATCH_ROWS})"
     )
     group.add_argument(
+        "--stacked", type=int, metavar="N", help="records a run computes; 1: one (8 where faster)"
+    )
+    group.add_argument(
         "--errors",
         metavar="N",
         help="records that may fail: a number or a share such as 0.1%% (all)",
@@ -129,7 +132,8 @@ def _predictor(args: argparse.Namespace, model: Path, weights: Path | None) -> P
         layers=tuple(args.layers), columns=_columns(args.input), id=args.id, keep=args.keep,
         outputs=args.outputs, size=args.size, resize=args.resize, mean=args.mean, std=args.std,
         channels=args.channels, layout=args.layout, recipe=args.recipe, labels=args.labels,
-        threshold=args.threshold, batch_size=args.batch_size, check=args.check,
+        threshold=args.threshold, batch_size=args.batch_size, stacked=args.stacked,
+        check=args.check,
     )  # fmt: skip
 
 

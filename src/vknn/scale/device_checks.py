@@ -36,8 +36,8 @@ class DeviceChecks:
         if self._begun and not is_sampled(name, self._share):
             return
         self._begun = True
-        session, feeds = self._worker.session, dict(record.feeds)
-        future = self._pool.submit(self._checker.check, session, feeds, outputs)
+        session, again, feeds = self._worker.session, self._worker.again, dict(record.feeds)
+        future = self._pool.submit(self._checker.check, session, feeds, outputs, None, again)
         self._pending.append((future, name, number))
         while len(self._pending) > MOST_CHECKS or (self._pending and self._pending[0][0].done()):
             self._take()

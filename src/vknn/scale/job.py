@@ -165,6 +165,8 @@ class _Job:
         self.outcome = Outcome(total=total)
         self.engine = "local"
         self.document = self._document()
+        #: Records that one run computes, by the name of the device, as far as it was measured.
+        self.stacked: dict[str, int] = {}
 
     def run(self, engine: str, address: str | None, redo_suspect: bool) -> Report:
         """The job on the engine that fits; its report, which job.json keeps, too."""
@@ -215,7 +217,7 @@ class _Job:
         return {
             "predictor": self.predictor, "source": self.source, "folder": self.folder,
             "schema": self.schema, "done": done, "bound": self.bound, "outcome": self.outcome,
-            "stored": _stored(before), "tell": self.progress,
+            "stored": _stored(before), "stacked": self.stacked, "tell": self.progress,
         }  # fmt: skip
 
     def _document(self) -> dict[str, Any]:
@@ -247,6 +249,7 @@ class _Job:
             if others.get(key) != own[key]
         ]
         if not unlike:
+            self.stacked = dict(before.get("stacked", {}))
             return before
         if self.folder.parts():
             raise VknnError(
@@ -306,8 +309,9 @@ class _Job:
         return next(left, None) is not None
 
     def _remember(self, layout: JobLayout) -> None:
-        """Note of the columns of answers, so that later runs write the same."""
+        """Note of the columns of answers and how they are computed, for later runs."""
         self.document["layout"] = layout.to_json() if layout.outputs else None
+        self.document["stacked"] = self.stacked
         self._write("running")
 
     def _redo(self, done: set[Any], before: Mapping[str, Any] | None) -> None:
@@ -356,7 +360,8 @@ class _Job:
     def _write(self, state: str, report: Report | None = None) -> None:
         told: dict[str, Any] = {} if report is None else {"report": json.loads(report.to_json())}
         before = self.folder.job() or {}
-        kept: dict[str, Any] = {key: before[key] for key in ("layout", "begun") if key in before}
+        names = ("layout", "stacked", "begun")
+        kept: dict[str, Any] = {key: before[key] for key in names if key in before}
         self.document = {"begun": time.time(), **kept, **self.document, "state": state, **told}
         self.folder.write_job(self.document)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from vknn.scale.folder import Folder
@@ -29,6 +29,7 @@ class JobRun:
         bound: How many records may fail.
         outcome: What was done so far.
         stored: The outputs' columns as an earlier run wrote them; None where there was none.
+        stacked: Name of a device -> records that one run computes on it, where that was measured.
         tell: Told how far the job is, every few seconds.
     """
 
@@ -40,4 +41,5 @@ class JobRun:
     bound: ErrorBound
     outcome: Outcome
     stored: dict[str, Any] | None = None
+    stacked: dict[str, int] = field(default_factory=dict)
     tell: Callable[[Outcome], None] | None = None

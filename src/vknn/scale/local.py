@@ -23,6 +23,7 @@ from vknn.scale.read_ahead import read_ahead
 from vknn.scale.reading import Rows, read
 from vknn.scale.records import Record, cells_of, record_of
 from vknn.scale.report import DeviceReport
+from vknn.scale.stacked import STACKED, filled
 from vknn.scale.worker import Worker, device_name
 
 #: Batches that are read ahead of the one that is computed.
@@ -81,7 +82,15 @@ class LocalRun(JobRun):
             else:
                 found = self.sample(worker, layout, killed)
                 layout = layout if found is None else found[0]
+            if self.predictor.stacked is None and device.name not in self.stacked:
+                # Until it is measured: a process that ends at it is followed by one that does not.
+                self.stacked[device.name] = 1
                 remember(layout)
+                self.stacked[device.name] = self._measured(worker, layout, killed, pool)
+                remember(layout)
+            elif self.stored is None:
+                remember(layout)
+            device.stacked = worker.stacked = self.predictor.stacked or self.stacked[device.name]
             checks = DeviceChecks(checker, worker, self.predictor)
             undo.callback(checks.close)
             writer = PartWriter(self.folder, checks.confirm, self.write)
@@ -120,6 +129,28 @@ class LocalRun(JobRun):
         batches = self._batches(layout, pool, lambda _: True, self.predictor.batch_size)
         with contextlib.closing(read_ahead(batches, _AHEAD)) as ahead:
             self._computed(worker, layout, ahead, killed, checks, writer)
+
+    def _measured(
+        self, worker: Worker, layout: JobLayout, killed: Killed, pool: ThreadPoolExecutor
+    ) -> int:
+        """How many records one run is to compute, by the first batch."""
+        size = self.predictor.batch_size
+        batches = self._batches(layout, pool, lambda name: not killed.is_suspicious(name), size)
+        batch = next(batches, None)
+        if batch is None:
+            return 1
+        records = [r.result() if isinstance(r, Future) else r for r in batch.records]
+        fill = filled([r for r in records if r.error is None], min(STACKED, size))
+        for name, record in zip(batch.ids, records, strict=True):
+            if record.error is None:
+                killed.begin([name])
+                try:
+                    return worker.measure_stacked(record, fill)
+                except DeviceError:
+                    raise
+                except VknnError:  # the record's own; it will be in its row
+                    continue
+        return 1
 
     def _batches(
         self,

@@ -26,6 +26,7 @@ class JobPlan:
         columns: Column of answers -> its Arrow type.
         first: The first record that could be computed: id, seconds, bytes of its answer.
         notes: What else there is to say.
+        stacked: Records of one shape that one run would compute here.
     """
 
     source: dict[str, Any]
@@ -36,6 +37,7 @@ class JobPlan:
     columns: dict[str, str]
     first: dict[str, Any] | None
     notes: list[str] = field(default_factory=list)
+    stacked: int = 1
 
     @property
     def answer_bytes(self) -> int | None:
@@ -61,6 +63,9 @@ class JobPlan:
             size = self.answer_bytes
             total = "" if size is None else f"; all answers about {size / 2**20:.1f} MiB"
             lines.append(
+                f"{self.stacked} records a run" if self.stacked > 1 else "one record a run"
+            )
+            lines.append(
                 f"record {self.first['id']!r} computed in {self.first['seconds']:.3f} s{total}"
             )
         return "\n".join([*lines, *self.notes])
@@ -69,7 +74,7 @@ class JobPlan:
 def plan_of(run: LocalRun, engine: str, workers: list[str] | None) -> JobPlan:
     """The plan of a run; the first record that can be computed is computed on this machine."""
     with Worker(run.predictor) as worker:
-        layout, first = _first(run, worker)
+        layout, first, stacked = _first(run, worker)
         here = [f"{device_name(worker)} ({worker.device})"]
     source = run.source
     return JobPlan(
@@ -79,16 +84,16 @@ def plan_of(run: LocalRun, engine: str, workers: list[str] | None) -> JobPlan:
         },
         run.outcome.rows, engine, here if workers is None else workers,
         {i.form.spec.name: i.column for i in layout.inputs}, _types(layout, run.schema), first,
-        list(run.outcome.notes),
+        list(run.outcome.notes), stacked,
     )  # fmt: skip
 
 
-def _first(run: LocalRun, worker: Worker) -> tuple[JobLayout, dict[str, Any] | None]:
-    """The columns of answers, and what the first record took."""
+def _first(run: LocalRun, worker: Worker) -> tuple[JobLayout, dict[str, Any] | None, int]:
+    """The columns of answers, what the first record took, and how many one run would compute."""
     layout = worker.layout(run.schema)
     found = run.sample(worker, layout)
     if found is None:
-        return layout, None
+        return layout, None, 1
     layout, rows, record = found
     begin = time.monotonic()
     outputs = worker.answer(record.feeds)
@@ -96,7 +101,8 @@ def _first(run: LocalRun, worker: Worker) -> tuple[JobLayout, dict[str, Any] | N
     cells = worker.cells(layout, record, outputs)
     table = layout.table(rows.table, [cells], [None], [worker.device], "plan")
     name = rows.table.column(0)[0].as_py() if layout.kept else None
-    return layout, {"id": name, "seconds": seconds, "bytes": table.nbytes}
+    stacked = run.stacked.get(device_name(worker)) or worker.measure_stacked(record)
+    return layout, {"id": name, "seconds": seconds, "bytes": table.nbytes}, stacked
 
 
 def _types(layout: JobLayout, schema: Mapping[str, Any]) -> dict[str, str]:

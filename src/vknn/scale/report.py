@@ -49,6 +49,7 @@ class DeviceReport:
         cold_seconds: Time from opening the model to the first answer.
         checks: Records that NumPy computed, too.
         largest_error: The largest error of these, as a multiple of what is allowed.
+        stacked: Records of one shape that one run computed.
         deaths: Processes that ended while they used it.
         retired: Why it is not used any more; None where it is.
     """
@@ -62,6 +63,7 @@ class DeviceReport:
     cold_seconds: float = 0.0
     checks: int = 0
     largest_error: float = 0.0
+    stacked: int = 1
     deaths: int = 0
     retired: str | None = None
 
@@ -154,6 +156,8 @@ def _device_line(device: DeviceReport, seconds: float) -> str:
         f"upload {device.upload_seconds:.1f} s, download {device.download_seconds:.1f} s, first "
         f"answer after {device.cold_seconds:.1f} s, memory {device.memory / 2**20:.0f} MiB"
     )
+    if device.stacked > 1:
+        text += f", {device.stacked} records a run"
     if device.checks:
         text += (
             f", {_count(device.checks, 'check')}, largest error {device.largest_error:.2g} of what "

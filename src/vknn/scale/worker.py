@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import os
 import runpy
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,16 @@ import numpy as np
 
 from vknn.answers import Recipe, decode, find_recipe
 from vknn.answers.labels import read_labels
-from vknn.errors import DeviceLostError, DeviceTimeoutError, RunCancelledError, VknnError
+from vknn.errors import DeviceLostError, RunCancelledError, VknnError
 from vknn.runtime.stream_clock import StreamClock
 from vknn.scale.columns import output_columns
 from vknn.scale.layout import JobLayout, input_layout
 from vknn.scale.options import Predictor
 from vknn.scale.outcome import error_row
+from vknn.scale.packs import Pack, PackedRecord, Packs, shape_of
 from vknn.scale.records import Record
 from vknn.scale.report import WorkTimes
+from vknn.scale.stacked import LOST, STACKED, Stacker
 from vknn.session import Session, engine_of
 
 #: Instead of a recipe's file: outputs mean nothing.
@@ -43,6 +44,8 @@ class Worker:
         recipe: What the outputs mean; None where nothing says it.
         device: A name of the device that lasts, or "numpy".
         first: ``time.monotonic()`` of its first answer; None before that.
+        stacked: Records of one shape that a run computes; 1: each has its own. To be set before
+            there are results.
     """
 
     def __init__(self, predictor: Predictor, device: str | None = None) -> None:
@@ -52,6 +55,11 @@ class Worker:
         self._host_busy, self._answers = 0.0, 0
         self._times = WorkTimes()
         self._clock: StreamClock | None = None
+        #: Of the clock: device, upload, download and runs that are not of records.
+        self._apart = (0.0, 0.0, 0.0, 0)
+        self.stacked = predictor.stacked or 1
+        self._stacker: Stacker | None = None
+        self._shapes_stacked: dict[Hashable, bool] = {}
         run_layers(predictor)
         self.session = self._opened()
         self.device = lasting_name(self.session)
@@ -85,41 +93,63 @@ class Worker:
         self.session.reset_state()
         return self.session.run(feeds)
 
+    def again(self, feeds: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """Outputs of one record, computed as :meth:`results` computes them."""
+        stacker = self._stacker if self.stacked > 1 else None
+        if stacker is not None and stacker.known.get(shape_of(Record(feeds=dict(feeds)))):
+            return stacker.run([feeds])[0]
+        return self.session.run(feeds)
+
+    def measure_stacked(self, record: Record, fill: float = 1.0) -> int:
+        """Number of records that one run is to compute: 1 where more are not faster here.
+
+        ``fill``: share of the places of stacked runs that records take, 0 to 1. What it finds is
+        for :attr:`stacked`. Raises the error of a record that cannot be computed alone.
+        """
+        if self.predictor.stacked is not None:
+            return self.predictor.stacked
+        count = min(STACKED, self.predictor.batch_size)
+        if count == 1:
+            return 1
+        self.answer(record.feeds)
+        try:
+            stacker = self._stacker_of(count)
+            if stacker is not None and stacker.pays(record.feeds, fill):
+                return count
+        except RunCancelledError:
+            raise
+        except (VknnError, MemoryError) as error:
+            if isinstance(error, LOST):
+                if self._reopened >= _REOPENED:
+                    raise
+                self._reopened += 1
+                self._reopen(error)
+        finally:
+            self._begin_account()
+        self._close_stacker()
+        return 1
+
     def results(self, records: Iterable[Record]) -> Iterator[tuple[Record, Any]]:
         """Each of the records with its outputs by name, or with the error that it gave, in order.
 
-        A lost device is opened anew, once. Raises DeviceError when it is lost again.
+        Up to :attr:`stacked` records of one shape are computed by one run, where nothing mixes
+        them; what a record gets does not depend on those beside it. A lost device is opened anew,
+        once. Raises DeviceError when it is lost again.
         """
-        waiting: deque[Record] = deque()
-        source = iter(records)
-
-        def feeds(again: list[Record]) -> Iterator[dict[str, np.ndarray]]:
-            for record in itertools.chain(again, source):
-                waiting.append(record)
-                if record.error is None:
-                    if engine_of(self.session).keeps_state:
-                        self.session.reset_state()  # a record knows nothing of the one before it
-                    yield record.feeds
-
-        again: list[Record] = []
+        packs = Packs(records, self.stacked, self.predictor.batch_size, self._stacks)
         while True:
             try:
-                for found in self._timed(self.session.stream(feeds(again))):
-                    while waiting[0].error is not None:
-                        yield waiting[0], waiting.popleft().error
-                    yield waiting.popleft(), found
+                for _ in self._timed(self._computed(packs)):
+                    yield from packs.answered()
                 break
-            except (DeviceLostError, DeviceTimeoutError) as error:
-                if self._reopened == _REOPENED:
+            except LOST as error:
+                if self._reopened >= _REOPENED:
                     raise
                 self._reopened += 1
-                again = list(waiting)
-                waiting.clear()
-                for record in again:
-                    record.attempts += 1
+                packs.again()
                 self._reopen(error)
-        for record in waiting:
-            yield record, record.error
+        yield from packs.answered()
+        packs.end()
 
     def cells(
         self, layout: JobLayout, record: Record, outputs: Mapping[str, Any]
@@ -155,15 +185,14 @@ class Worker:
         found, clock = dataclasses.replace(self._times), self._clock
         if self.session.device is not None:
             found.memory = self.session.device.memory_peak
+        apart, upload, download, runs = self._apart
         if clock is not None:
-            found.upload, found.download = (
-                found.upload + clock.upload,
-                found.download + clock.download,
-            )
+            found.upload += clock.upload - upload
+            found.download += clock.download - download
         measured = clock is not None and clock.device is not None
         # Runs that do not overlap (models with state, or in several parts) are not in the clock.
-        if clock is not None and measured and 2 * clock.runs >= self._answers > 0:
-            found.busy += clock.device or 0.0
+        if clock is not None and measured and 2 * (clock.runs - runs) >= self._answers > 0:
+            found.busy += (clock.device or 0.0) - apart
         else:
             found.busy += self._host_busy
         return found
@@ -179,6 +208,7 @@ class Worker:
 
     def close(self) -> None:
         """Release of the session; may be called twice."""
+        self._close_stacker()
         self.session.close()
 
     def __enter__(self) -> Worker:
@@ -186,6 +216,67 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _computed(self, packs: Packs) -> Iterator[None]:
+        """Computing of all packs; comes back at each answer."""
+        while (pack := packs.head()) is not None:
+            yield from self._stacked_runs(packs) if pack.is_stacked else self._single_runs(packs)
+
+    def _single_runs(self, packs: Packs) -> Iterator[None]:
+        """Runs of single records, up to a pack that is stacked."""
+        under_way: deque[PackedRecord] = deque()
+
+        def feeds() -> Iterator[dict[str, np.ndarray]]:
+            while (pack := packs.head()) is not None and not pack.is_stacked:
+                for entry in packs.begin().entries:
+                    under_way.append(entry)
+                    if engine_of(self.session).keeps_state:
+                        self.session.reset_state()  # a record knows nothing of the one before it
+                    yield entry.record.feeds
+
+        for found in self.session.stream(feeds()):
+            under_way.popleft().answer(found)
+            yield
+
+    def _stacked_runs(self, packs: Packs) -> Iterator[None]:
+        """Runs of stacked packs, up to one that is not; records of one that fails run singly."""
+        under_way: deque[Pack] = deque()
+
+        def feeds() -> Iterator[list[dict[str, np.ndarray]]]:
+            while (pack := packs.head()) is not None and pack.is_stacked:
+                under_way.append(packs.begin())
+                yield pack.feeds
+
+        assert self._stacker is not None
+        for found in self._stacker.stream(feeds()):
+            pack = under_way.popleft()
+            each = self.session.stream(pack.feeds) if isinstance(found, Exception) else found
+            for entry, one in zip(pack.entries, each, strict=False):  # some places are padding
+                entry.answer(one)
+            yield
+
+    def _stacks(self, feeds: list[dict[str, np.ndarray]]) -> bool:
+        """Whether records of one shape are computed by one run."""
+        stacker = self._stacker_of(self.stacked)
+        return stacker is not None and stacker.takes(feeds)
+
+    def _stacker_of(self, count: int) -> Stacker | None:
+        """What computes so many records at once; None where the model cannot be stacked."""
+        if self._stacker is None or self._stacker.count != count:
+            self._close_stacker()
+            self._stacker = Stacker.of(self.session, count, self._shapes_stacked)
+        return self._stacker
+
+    def _close_stacker(self) -> None:
+        if self._stacker is not None:
+            self._stacker.close()
+            self._stacker = None
+
+    def _begin_account(self) -> None:
+        """Begin of the account of streams' time: what was before is not work on records."""
+        if self._clock is not None:
+            clock = self._clock
+            self._apart = (clock.device or 0.0, clock.upload, clock.download, clock.runs)
 
     def _timed(self, results: Iterable[Any]) -> Iterator[Any]:
         """The results, with the time between asking for one and having it counted as work."""
@@ -211,12 +302,14 @@ class Worker:
             arithmetic=own.arithmetic, disable=own.disable,
         )  # fmt: skip
         self._clock = None if session.device is None else session.device.time_streams()
+        self._apart = (0.0, 0.0, 0.0, 0)
         return session
 
     def _reopen(self, error: Exception) -> None:
         with_text = f"{self.device}: {error}"
         self._times = self.times()
         self._host_busy, self._answers = 0.0, 0
+        self._close_stacker()
         self.session.close()
         try:
             self.session = self._opened()
