@@ -181,6 +181,28 @@ def test_a_device_that_is_retired() -> None:
     assert kept.state()["suspect"] == [("d", "b1"), ("d", "b2")]
 
 
+def test_what_runs_compute_is_measured_once() -> None:
+    kept = Keeper(ErrorBound.of(0), 1000, 0, 0, {"Known": 4})
+    assert kept.stacking("Known", "w1") == 4
+    assert kept.stacking("Card", "w1") == 0  # it measures
+    assert kept.stacking("Card", "w2") == -1  # and others wait
+    assert kept.stacks("d", "Card", 8) == 8
+    assert [kept.stacking("Card", worker) for worker in ("w1", "w2")] == [8, 8]
+    assert kept.stacks("e", "Card", 1) == 8  # who gave up waiting, or measured too late
+    assert {d: r["stacked"] for d, r in kept.state()["devices"].items()} == {"d": 8, "e": 8}
+    assert kept.state()["stacked"] == {"Known": 4, "Card": 8}
+
+
+def test_a_worker_that_ends_while_it_measures() -> None:
+    kept = Keeper(ErrorBound.of(0), None, 0, 0)
+    assert [kept.stacking("Card", "w1") for _ in range(2)] == [0, 1]
+    assert kept.stacking("Card", "w2") == 1
+
+
+def test_a_small_job_is_not_measured() -> None:
+    assert Keeper(ErrorBound.of(0), 12, 0, 0).stacking("Card", "w1") == 1
+
+
 def test_the_keepers_bound() -> None:
     kept = keeper("1%")
     good = BatchProgress("d", rows=1, errors={"InputError": 1}, last=("InputError", "no picture"))

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -70,6 +71,23 @@ def test_a_table(ray: Any, model: Path, tmp_path: Path) -> None:
         report = scale.run(table, model, tmp_path / engine, engine=engine, **options)
         assert (report.rows, report.error_count) == (30, 1)
     ray_jobs.assert_same(tmp_path / "ray", tmp_path / "local", "url", ["width", "out"])
+
+
+def test_stacked_runs(ray: Any, model: Path, tmp_path: Path) -> None:
+    """What is measured is the same for all workers, and kept for later runs."""
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((200, 3, 8, 8), np.float32))
+    options = {"device": "llvmpipe", "batch_size": 16}
+    for engine, stacked in (("local", 8), ("ray", 8), ("ray", None)):
+        output = tmp_path / f"{engine}-{stacked}"
+        report = scale.run(
+            tmp_path / "rows.npy", model, output, engine=engine, stacked=stacked, **options
+        )
+        assert (report.rows, report.error_count) == (200, 0)
+        (device,) = report.devices.values()
+        document = json.loads((output / "_vknn" / "job.json").read_text())
+        if stacked is None:
+            assert document["stacked"] == {device.name: device.stacked}
+    ray_jobs.assert_same(tmp_path / "ray-8", tmp_path / "local-8", "row", ["out"])
 
 
 def test_too_many_errors(ray: Any, tmp_path: Path) -> None:

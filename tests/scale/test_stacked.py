@@ -190,13 +190,13 @@ def test_a_failing_source_ends_behind_its_records(tmp_path: Path) -> None:
 
 
 def test_layers_of_users_run_singly(tmp_path: Path) -> None:
-    source = table(tmp_path / "t.parquet", vectors(20))
+    source = table(tmp_path / "t.parquet", vectors(140))
     layers = Path(__file__).with_name("probe.py")
     words = (write_net(tmp_path, PROBE), source, "--output", tmp_path / "out", "--id", "id")
     done = batch(*words, "--layers", layers)
     assert done.returncode == 0, done.stderr
     assert document(tmp_path / "out")["stacked"] == {"NumPy": 1}
-    assert len(by_id(tmp_path / "out")) == 20
+    assert len(by_id(tmp_path / "out")) == 140
 
 
 def test_other_bits_in_other_places_run_singly(stacks: list[int], tmp_path: Path) -> None:
@@ -223,10 +223,18 @@ def test_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ({1: 1.0, 8: 2.0}, 1.0, 8), ({1: 1.0, 8: 7.0}, 1.0, 1), ({1: 1.0, 8: 2.0}, 0.25, 1),
     ):  # fmt: skip
         times = iter([seconds[1], seconds[8]] * 3)
+        waits = iter([0.01, 0.0])
+        monkeypatch.setattr("vknn.scale.stacked._seconds", lambda _, t=waits: next(t))
         monkeypatch.setattr("vknn.scale.stacked._seconds_each", lambda _, t=times: next(t))
         with worker(write_net(tmp_path), None) as own:
             assert own.measure_stacked(record, fill) == found
             assert own.stacked == 1
+    for waits in ([1.0, 0.0], [0.01, 0.07]):  # a long run; no gain even with all waits
+        times = iter(waits)
+        monkeypatch.setattr("vknn.scale.stacked._seconds", lambda _, t=times: next(t, 0.01))
+        monkeypatch.setattr("vknn.scale.stacked._seconds_each", lambda _: pytest.fail("measured"))
+        with worker(write_net(tmp_path), None) as own:
+            assert own.measure_stacked(record) == 1
     for error in (OutOfMemoryError("full"), DeviceLostError("lost")):
         with worker(write_net(tmp_path), None) as own, pytest.MonkeyPatch.context() as patch:
 
@@ -263,21 +271,24 @@ def test_packs_of_one_are_not_read_ahead() -> None:
 
 def test_a_job_keeps_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was measured is in job.json: a job that is taken up again is not measured again."""
-    source = table(tmp_path / "t.parquet", vectors(20))
+    source = table(tmp_path / "t.parquet", vectors(140))
     net = write_net(tmp_path)
     monkeypatch.setattr(Stacker, "pays", lambda *_: True)
     report = job(source, net, tmp_path / "out", id="id")
     assert report.devices["numpy"].stacked == 8 and "8 records a run" in str(report)
     assert document(tmp_path / "out")["stacked"] == {"NumPy": 8}
-    table(source, vectors(40))
+    table(source, vectors(160))
     monkeypatch.setattr(Stacker, "pays", lambda *_: pytest.fail("measured again"))
     assert job(source, net, tmp_path / "out", id="id").devices["numpy"].stacked == 8
     assert document(tmp_path / "out")["stacked"] == {"NumPy": 8}
-    assert len(by_id(tmp_path / "out")) == 40
+    assert len(by_id(tmp_path / "out")) == 160
     monkeypatch.setattr(Stacker, "pays", lambda *_: False)
     job(source, net, tmp_path / "one", id="id")
     assert document(tmp_path / "one")["stacked"] == {"NumPy": 1}
     assert same(tmp_path / "out", tmp_path / "one")
+    monkeypatch.setattr(Stacker, "pays", lambda *_: pytest.fail("for few records"))
+    few = table(tmp_path / "few.parquet", vectors(20))
+    assert job(few, net, tmp_path / "few", id="id").devices["numpy"].stacked == 1
 
 
 def test_what_users_say(tmp_path: Path, stacks: list[int]) -> None:

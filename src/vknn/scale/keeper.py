@@ -7,7 +7,7 @@ process that computes nothing.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from vknn.scale.killed import MOST_DEATHS
 from vknn.scale.options import NUMPY
 from vknn.scale.report import DeviceReport, WorkTimes
 from vknn.scale.shares import ErrorBound
+from vknn.scale.stacked import is_worth
 
 #: A device on which so many different records ended their processes is not used any more.
 MOST_DEADLY_RECORDS = 3
@@ -75,7 +76,14 @@ class BatchProgress:
 class Keeper:
     """Memory of a job while it runs. All methods are short; one process calls at a time."""
 
-    def __init__(self, bound: ErrorBound, total: int | None, rows: int, errors: int) -> None:
+    def __init__(
+        self,
+        bound: ErrorBound,
+        total: int | None,
+        rows: int,
+        errors: int,
+        stacked: Mapping[str, int] | None = None,
+    ) -> None:
         self._bound, self._total = bound, total
         self._rows, self._before = rows, errors
         self._new_rows = 0
@@ -89,6 +97,10 @@ class Keeper:
         self._pending: dict[str, int] = {}
         self._opening: dict[str, tuple[str, int]] = {}
         self._waiting, self._memory, self._failure = 0.0, 0, ""
+        #: Device, for people -> records of one run; the worker that measures it, and has begun.
+        self._stacked = dict(stacked or {})
+        self._measuring: dict[str, str] = {}
+        self._measured: set[str] = set()
 
     def opening(self, worker: str, device: str) -> int:
         """A worker is about to open a device. Tells how often its process ended as it did."""
@@ -101,6 +113,27 @@ class Keeper:
         """A worker opened a device, ``name`` for people."""
         self._opening.pop(worker, None)
         self._devices.setdefault(device, DeviceReport(name))
+
+    def stacking(self, name: str, worker: str) -> int:
+        """Records that one run computes on devices of a name; the job has one answer.
+
+        0: the worker is to measure it. -1: another one does. A worker that asks twice ended while
+        it measured: then it is 1.
+        """
+        if name not in self._stacked and is_worth(self._total):
+            asked = self._measuring.setdefault(name, worker)
+            if asked != worker:
+                return -1
+            if name not in self._measured:
+                self._measured.add(name)
+                return 0
+        return self._stacked.setdefault(name, 1)
+
+    def stacks(self, device: str, name: str, count: int) -> int:
+        """A worker uses so many, or would; tells what the job's answer is, which is the first."""
+        settled = self._stacked.setdefault(name, count)
+        self._devices.setdefault(device, DeviceReport(name)).stacked = settled
+        return settled
 
     def begin(self, device: str, name: str, key: str) -> dict[str, Any]:
         """A batch is begun on a device, ``name`` for people. Tells whether to compute it alone.
@@ -204,6 +237,7 @@ class Keeper:
             "memory": self._memory,
             "failure": self._failure,
             "pending": sum(self._pending.values()),
+            "stacked": dict(self._stacked),
         }
 
     def _died(self, tried: _Tried) -> bool:

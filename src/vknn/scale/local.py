@@ -23,7 +23,7 @@ from vknn.scale.read_ahead import read_ahead
 from vknn.scale.reading import Rows, read
 from vknn.scale.records import Record, cells_of, record_of
 from vknn.scale.report import DeviceReport
-from vknn.scale.stacked import STACKED, filled
+from vknn.scale.stacked import STACKED, filled, is_worth
 from vknn.scale.worker import Worker, device_name
 
 #: Batches that are read ahead of the one that is computed.
@@ -86,8 +86,9 @@ class LocalRun(JobRun):
                 # Until it is measured: a process that ends at it is followed by one that does not.
                 self.stacked[device.name] = 1
                 remember(layout)
-                self.stacked[device.name] = self._measured(worker, layout, killed, pool)
-                remember(layout)
+                if is_worth(self.outcome.total):
+                    self.stacked[device.name] = self._measured(worker, layout, killed, pool)
+                    remember(layout)
             elif self.stored is None:
                 remember(layout)
             device.stacked = worker.stacked = self.predictor.stacked or self.stacked[device.name]

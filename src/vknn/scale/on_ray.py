@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from vknn.errors import InputError, VknnError
@@ -51,6 +52,7 @@ class RayRun(JobRun):
         self._errors = Counter(self.outcome.errors)
         self._before = set(self.folder.parts())
         self._state: dict[str, Any] = {}
+        self._remember: Callable[[], None] = lambda: None
 
     def run(self, remember: Callable[[JobLayout], None]) -> None:
         """Computing of all records that are left; ``remember`` is told the columns of answers.
@@ -61,9 +63,11 @@ class RayRun(JobRun):
             counts = (self.outcome.total, self.outcome.rows, self.outcome.errors_now)
             setup, pool = prepared(
                 self.predictor, None, source=self.source, stored=self.stored, first=self._first(),
-                schema=self.schema, bound=self.bound, counts=counts, is_resumed=bool(self.done),
+                schema=self.schema, bound=self.bound, counts=counts, stacked=self.stacked,
+                is_resumed=bool(self.done),
             )  # fmt: skip
-            remember(setup.layout)
+            self._remember = partial(remember, setup.layout)
+            self._remember()
             dataset = staged(dataset_of(self.source, setup.layout.read), setup, pool)
             try:
                 with self._told(ray, setup.keeper):
@@ -168,10 +172,7 @@ class RayRun(JobRun):
 
     @contextlib.contextmanager
     def _told(self, ray: Any, keeper: Any) -> Iterator[None]:
-        """Block in which the caller is told how far the job is."""
-        if self.tell is None:
-            yield
-            return
+        """Block in which the caller is told how far the job is, and job.json what was measured."""
         stop = threading.Event()
 
         def work() -> None:
@@ -198,6 +199,9 @@ class RayRun(JobRun):
         own.waiting = state["waiting"]
         own.peak = max(own.peak, state["memory"])
         self._state = state
+        if state["stacked"] != self.stacked:
+            self.stacked.update(state["stacked"])
+            self._remember()
 
     def _failure(self, ray: Any, keeper: Any, error: Exception) -> VknnError:
         """The error of a job, out of what Ray wraps it in."""

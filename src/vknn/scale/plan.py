@@ -10,6 +10,7 @@ from typing import Any
 
 from vknn.scale.layout import JobLayout
 from vknn.scale.local import LocalRun
+from vknn.scale.stacked import is_worth
 from vknn.scale.worker import Worker, device_name
 
 
@@ -101,7 +102,9 @@ def _first(run: LocalRun, worker: Worker) -> tuple[JobLayout, dict[str, Any] | N
     cells = worker.cells(layout, record, outputs)
     table = layout.table(rows.table, [cells], [None], [worker.device], "plan")
     name = rows.table.column(0)[0].as_py() if layout.kept else None
-    stacked = run.stacked.get(device_name(worker)) or worker.measure_stacked(record)
+    stacked = run.stacked.get(device_name(worker), run.predictor.stacked)
+    if stacked is None:
+        stacked = worker.measure_stacked(record) if is_worth(run.outcome.total) else 1
     return layout, {"id": name, "seconds": seconds, "bytes": table.nbytes}, stacked
 
 

@@ -37,6 +37,8 @@ GPU, LEASE, OWN = "gpu", "lease", "own"
 _MOST_CHECKS = 4
 #: A device is not opened any more once so many processes ended, one after another, as they did.
 _MOST_OPENINGS = 3
+#: Seconds in which a worker measures how many records one run is to compute.
+_STACKED_SECONDS = 60.0
 #: Seconds for the machine to notice that a process ended whose device another one waits for.
 _LEASE_SECONDS = 20.0
 _Cells = list[tuple[dict[str, Any], dict[str, Any] | None]]
@@ -53,7 +55,8 @@ class Setup:
         mode: "gpu", "lease" or "own".
         keeper: Handle of the keeper's actor.
         expected: Ray's function that computes a record with NumPy, for the copy of the model.
-        example: Inputs of the first record and its outputs by NumPy; None where none is checked.
+        example: Inputs of the first record and its outputs by NumPy (None: it is not checked);
+            None where nothing is known of it.
         version: Version of vknn that the job was begun with.
     """
 
@@ -63,7 +66,7 @@ class Setup:
     mode: str
     keeper: Any
     expected: Callable[[dict[str, Any]], Any] | None = None
-    example: tuple[dict[str, Any], dict[str, Any]] | None = None
+    example: tuple[dict[str, Any], dict[str, Any] | None] | None = None
     version: str = __version__
 
 
@@ -237,7 +240,8 @@ class BatchActor:
                 del self._unsure[: self._unsure.index(batch)]
 
     def _compare(self, feeds: Any, outputs: Any, expected: Any) -> None:
-        check = self._checker.check(self._worker.session, feeds, outputs, expected)
+        worker = self._worker
+        check = self._checker.check(worker.session, feeds, outputs, expected, worker.again)
         self._done_checks += 1
         self._largest = max(self._largest, check.error)
         if not check.ok:
@@ -250,17 +254,38 @@ class BatchActor:
         """A worker on a device that may be used and computes right."""
         while True:
             worker = self._worker = self._opened_once()
-            if self._setup.example is None or worker.session.device is None:
+            if self._setup.example is None:
                 return worker
             feeds, expected = self._setup.example
             try:
-                self._compare(feeds, worker.answer(feeds), expected)
+                if expected is not None and worker.session.device is not None:
+                    self._compare(feeds, worker.answer(feeds), expected)
+                worker.stacked = self._stacked(worker, feeds)
                 return worker
             except _WrongDeviceError:
                 worker.close()
             except (DeviceLostError, DeviceTimeoutError) as error:
                 self._ask("retire", worker.device, f"its first record: {error}")
                 worker.close()
+
+    def _stacked(self, worker: Worker, feeds: dict[str, Any]) -> int:
+        """Records that one run computes: the same on all devices of a kind, and in later runs."""
+        if self._predictor.stacked is not None:
+            return self._predictor.stacked
+        name, until = device_name(worker), time.monotonic() + _STACKED_SECONDS
+        while (count := self._ask("stacking", name, self._actor)) < 0:
+            if time.monotonic() > until:
+                count = 1
+                break
+            time.sleep(0.2)
+        if not count:
+            try:
+                count = worker.measure_stacked(Record(feeds))
+            except (DeviceLostError, DeviceTimeoutError):
+                raise
+            except VknnError:  # of this record
+                count = 1
+        return int(self._ask("stacks", worker.device, name, count))
 
     def _opened_once(self) -> Worker:
         """A worker on a device that may be used. Drivers may end the process that opens one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,10 +25,11 @@ STACKED = 8
 #: measurements differ by, and stacked runs take more memory and answer later.
 _GAIN = 1.3
 #: Seconds of a run that are work enough for any device: stacking is not tried.
-_LONG = 0.25
-#: Seconds from which on a run needs no repetitions to be measured.
-_SURE = 0.05
-_ROUNDS, _ANSWERS, _FEW = 3, 12, 4
+_LONG = 0.05
+#: Answers of a measured stream, and seconds that one takes where so many are too long.
+_ROUNDS, _ANSWERS, _FEW, _BRIEF = 3, 12, 4, 0.25
+#: Records of a job at least whose runs are measured: it takes as long as some dozens of them.
+_FEWEST = 128
 #: What takes the device away.
 LOST = (DeviceLostError, DeviceTimeoutError)
 _Feeds = Mapping[str, np.ndarray]
@@ -95,18 +96,20 @@ class Stacker:
 
     def pays(self, feeds: _Feeds, fill: float) -> bool:
         """Whether stacked runs are faster. ``fill``: share of their places that records take."""
-        begin = time.monotonic()
-        self._session.run(feeds)
-        seconds = time.monotonic() - begin
+        seconds = _seconds(lambda: self._session.run(feeds))
         if seconds > _LONG or not self.takes([feeds]):
             return False
-        rounds, answers = (_ROUNDS, _ANSWERS) if seconds < _SURE else (1, _FEW)
+        together, places = _seconds(lambda: self.run([feeds])), fill * self.count
+        # Waits that streams do without are in both, and in single runs most.
+        if seconds < _GAIN * together / places:
+            return False
+        answers = max(_FEW, min(_ANSWERS, int(_BRIEF / max(together, 1e-6))))
         alone = stacked = float("inf")
-        for _ in range(rounds):  # in turns, so that what slows one slows both
+        for _ in range(_ROUNDS):  # in turns, so that what slows one slows both
             one, many = itertools.repeat(feeds, answers), itertools.repeat([feeds], answers)
             alone = min(alone, _seconds_each(self._session.stream(one)))
             stacked = min(stacked, _seconds_each(self.stream(many)))
-        return alone >= _GAIN * stacked / (fill * self.count)
+        return alone >= _GAIN * stacked / places
 
     def close(self) -> None:
         """Release of what its runs hold; may be called twice."""
@@ -157,6 +160,21 @@ def _like(feeds: _Feeds, number: int, count: int) -> dict[str, np.ndarray]:
         small = moved * (1 - number / (2 * count)) if array.dtype.kind == "f" else moved
         made[name] = np.asarray(small, array.dtype)
     return made
+
+
+def is_worth(total: int | None) -> bool:
+    """Whether a job of so many records is to be measured; None: nobody knows how many."""
+    return total is None or total >= _FEWEST
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """Least seconds of two rounds of some work."""
+    times = []
+    for _ in range(2):
+        begin = time.monotonic()
+        work()
+        times.append(time.monotonic() - begin)
+    return min(times)
 
 
 def _seconds_each(results: Iterable[Any]) -> float:

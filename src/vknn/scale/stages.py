@@ -102,6 +102,7 @@ def prepared(
     schema: Mapping[str, Any] | None = None,
     bound: ErrorBound | None = None,
     counts: tuple[int | None, int, int] = (None, 0, 0),
+    stacked: Mapping[str, int] | None = None,
     is_resumed: bool = False,
 ) -> tuple[Setup, Pool]:
     """The setup of workers, and how many there are. Ray is initialized.
@@ -115,6 +116,7 @@ def prepared(
         schema: The columns of the records; None: those of the first rows.
         bound: How many records may fail.
         counts: Records of the source (None: not known), those that have rows, and their errors.
+        stacked: Name of a device -> records that one run computes on it, as was measured before.
         is_resumed: Whether Ray filters out records that are done.
     """
     ray = ray_module()
@@ -128,18 +130,17 @@ def prepared(
     with Worker(predictor, "numpy") as worker:
         layout = worker.layout(schema)
         record = first_record(layout, table)
-        example = None
+        example: tuple[dict[str, Any], dict[str, Any] | None] | None = None
         if isinstance(record, Record):
             fixed = all(is_known(column, dict(schema), source) for column in layout.inputs)
             outputs = worker.answer(record.feeds)
             layout = worker.with_outputs(layout, record, outputs, fixed)
-            if predictor.checked is not None:
-                example = (record.feeds, outputs)
+            example = (record.feeds, None if predictor.checked is None else outputs)
         elif stored is None:
             raise VknnError(f"none of the first {table.num_rows} records can be computed: {record}")
     if stored is not None:
         layout = layout.outputs_of(stored)
-    keeper = _keeper(ray).remote(bound or ErrorBound(), *counts, predictor.per_device)
+    keeper = _keeper(ray).remote(bound or ErrorBound(), *counts, stacked, predictor.per_device)
     held, copy = contents_of(predictor)
     files = ray.put(held)
     copy = replace(copy, fetch=_Fetch(files))
@@ -225,9 +226,15 @@ class RayKeeper(Keeper):
     """A keeper as an actor of Ray's, which gives out leases as well."""
 
     def __init__(
-        self, bound: ErrorBound, total: int | None, rows: int, errors: int, per_device: int
+        self,
+        bound: ErrorBound,
+        total: int | None,
+        rows: int,
+        errors: int,
+        stacked: Mapping[str, int] | None,
+        per_device: int,
     ) -> None:
-        super().__init__(bound, total, rows, errors)
+        super().__init__(bound, total, rows, errors, stacked)
         self._per_device = per_device
         self._leases: dict[str, Any] = {}
 
