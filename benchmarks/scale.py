@@ -40,12 +40,13 @@ MODELS = ROOT.parent / "shared" / "models"
 RESULTS = ROOT / "benchmarks" / "results"
 #: Name -> model, shape of a row, rows of the small and the large job, rows of a batch.
 NETWORKS = {
-    "squeezenet": (MODELS / "ncnn" / "squeezenet_v1.1.param", (3, 227, 227), 64, 320, 32),
+    "squeezenet": (MODELS / "ncnn" / "squeezenet_v1.1.param", (3, 227, 227), 64, 960, 32),
     "digits": (MODELS / "onnx" / "mnist_cntk.onnx", (1, 28, 28), 2000, 12000, 1000),
 }
 #: Share of a bare loop's rows a second that jobs are to reach.
 GOALS = {"squeezenet": 0.9, "digits": 0.6}
-_SLEEP, _BATCHES = 0.05, 40
+#: Seconds of a batch, batches of a worker, and of these at the end, where some workers have none.
+_SLEEP, _BATCHES, _LAST = 0.05, 800, 40
 
 
 def main() -> int:
@@ -205,7 +206,10 @@ def _scheduling(args: argparse.Namespace) -> dict[str, Any]:
     import ray
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    ray.init(num_cpus=20, include_dashboard=False, logging_level="error", log_to_driver=False)
+    ray.init(
+        num_cpus=4, include_dashboard=False, logging_level="error", log_to_driver=False,
+        resources={"vulkan": 1.0},
+    )  # fmt: skip
     found = {}
     try:
         with tempfile.TemporaryDirectory() as folder:
@@ -214,25 +218,33 @@ def _scheduling(args: argparse.Namespace) -> dict[str, Any]:
             layers.write_text(_SLEEPER.format(sleep=_SLEEP))
             for workers in (1, 2, 4, 8, 16):
                 config = scale.Predictor(
-                    model, columns={"data": "data"}, layers=[layers], device="numpy",
-                    workers=workers, batch_size=1,
+                    model, columns={"data": "data"}, layers=[layers], device="vulkan",
+                    per_device=16, workers=workers, batch_size=1,
                 )  # fmt: skip
-                times = [_slept(ray, config, n * workers) for n in (_BATCHES, 5 * _BATCHES)]
-                each = (times[1] - times[0]) / (4 * _BATCHES)
-                found[str(workers)] = {"share": _SLEEP / each, "goal": 0.9}
+                rate = _batches_per_second(ray, config, workers)
+                found[str(workers)] = {"share": rate * _SLEEP / workers, "goal": 0.9}
     finally:
         ray.shutdown()
     return found
 
 
-def _slept(ray: Any, config: scale.Predictor, count: int) -> float:
-    """Seconds that so many batches of one row take."""
-    begin = time.perf_counter()
-    blocks = max(1, count // 10)
-    dataset = ray.data.range(count, override_num_blocks=blocks).map_batches(_numbers)
-    for _ in scale.predict(dataset, config).iter_internal_ref_bundles():
-        pass
-    return time.perf_counter() - begin
+def _batches_per_second(ray: Any, config: scale.Predictor, workers: int) -> float:
+    """Batches of one row a second, from where all workers work to where some have nothing left."""
+    count = _BATCHES * workers
+    dataset = ray.data.range(count, override_num_blocks=count // 10).map_batches(_numbers)
+    seen: set[str] = set()
+    rows, begin = 0, (0.0, 0)
+    for block in scale.predict(dataset, config).iter_batches(batch_size=None, prefetch_batches=0):
+        rows += len(block["batch"])
+        found = {name.split("-")[0] for name in block["batch"]}
+        if found - seen:
+            seen |= found
+            begin = (time.perf_counter(), rows)
+        if rows >= count - _LAST * workers:
+            break
+    if len(seen) < workers:
+        raise RuntimeError(f"{len(seen)} of {workers} workers got batches")
+    return (rows - begin[1]) / (time.perf_counter() - begin[0])
 
 
 def _numbers(batch: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

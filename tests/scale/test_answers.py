@@ -263,6 +263,14 @@ def test_json_lines_and_arrays(tmp_path: Path) -> None:
         assert arrays["out"].dtype == np.float32
 
 
+def test_what_is_not_finite_is_null_in_json(tmp_path: Path) -> None:
+    values = np.array([[np.nan, np.inf, -np.inf, 2.0]], np.float32)
+    source = table(tmp_path / "t.parquet", values)
+    job(source, write_net(tmp_path), tmp_path / "out", id="id")
+    (line,) = Path(convert(tmp_path / "out", "jsonl")).read_text().splitlines()
+    assert json.loads(line, parse_constant=pytest.fail)["out"] == [None, None, None, 4.0]
+
+
 def test_integers_that_are_null(tmp_path: Path) -> None:
     data = pa.array([[1.0] * 4, None], pa.list_(pa.float32()))
     number = pa.array([None, 7], pa.int64())

@@ -75,14 +75,14 @@ def test_a_table(ray: Any, model: Path, tmp_path: Path) -> None:
 
 def test_stacked_runs(ray: Any, model: Path, tmp_path: Path) -> None:
     """What is measured is the same for all workers, and kept for later runs."""
-    np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((200, 3, 8, 8), np.float32))
-    options = {"device": "llvmpipe", "batch_size": 16}
+    np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((1000, 3, 8, 8), np.float32))
+    options = {"device": "llvmpipe", "batch_size": 100}
     for engine, stacked in (("local", 8), ("ray", 8), ("ray", None)):
         output = tmp_path / f"{engine}-{stacked}"
         report = scale.run(
             tmp_path / "rows.npy", model, output, engine=engine, stacked=stacked, **options
         )
-        assert (report.rows, report.error_count) == (200, 0)
+        assert (report.rows, report.error_count) == (1000, 0)
         (device,) = report.devices.values()
         document = json.loads((output / "_vknn" / "job.json").read_text())
         if stacked is None:

@@ -79,6 +79,54 @@ def test_a_driver_that_is_killed(
     assert not [p for p in tmp_path.rglob("*") if ".pending" in p.name]
 
 
+#: The command where a shell's background has made it deaf to Ctrl-C.
+COMMAND = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+import vknn.scale.on_ray
+vknn.scale.on_ray._FILE_ROWS = 20
+from vknn.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("presses", [1, 2])
+def test_a_command_that_is_interrupted(
+    ray_cluster: Any, ray: Any, tmp_path: Path, presses: int
+) -> None:
+    """Ctrl-C ends a job, a second one at once; given again it goes on where it was."""
+    model, layers = ray_jobs.write_model(tmp_path, "Slow", ray_jobs.SLOW)
+    source = ray_jobs.write_numbers(tmp_path / "source", [float(n) for n in range(ROWS)], FILES)
+    output = tmp_path / "out"
+    given = (
+        "batch", model, source, "--output", output, "--id", "id", "--layers", layers,
+        "--engine", "ray", "--address", ray_cluster.address, "--device", "llvmpipe",
+        "--batch-size", 10, "--workers", 1,
+    )  # fmt: skip
+    command = [sys.executable, "-c", COMMAND, *map(str, given)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    until = time.monotonic() + 90
+    while len(list(output.glob("*.parquet"))) < 2 and time.monotonic() < until:
+        assert process.poll() is None, "the command ended too early"
+        time.sleep(0.05)
+    begin = time.monotonic()
+    for _ in range(presses):
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(0.3)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode in (130, -signal.SIGINT), errors
+    assert time.monotonic() < begin + (30 if presses == 1 else 10)
+    before = sum(pq.read_metadata(p).num_rows for p in output.glob("*.parquet"))
+    assert 0 < before < ROWS
+
+    again = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert again.returncode == 0, again.stderr
+    found = ray_jobs.rows(output)
+    assert sorted(row["id"] for row in found) == list(range(ROWS))
+    assert all(row["out"] == [2.0 * row["id"]] * 8 for row in found)
+
+
 def test_pending_files_are_removed(tmp_path: Path) -> None:
     """What Ray did not finish writing goes, with its note; what it finished stays."""
     output, notes = tmp_path / "out", tmp_path / "out.checkpoint" / "run"

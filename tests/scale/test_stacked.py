@@ -190,13 +190,13 @@ def test_a_failing_source_ends_behind_its_records(tmp_path: Path) -> None:
 
 
 def test_layers_of_users_run_singly(tmp_path: Path) -> None:
-    source = table(tmp_path / "t.parquet", vectors(140))
+    source = table(tmp_path / "t.parquet", vectors(1000))
     layers = Path(__file__).with_name("probe.py")
     words = (write_net(tmp_path, PROBE), source, "--output", tmp_path / "out", "--id", "id")
     done = batch(*words, "--layers", layers)
     assert done.returncode == 0, done.stderr
     assert document(tmp_path / "out")["stacked"] == {"NumPy": 1}
-    assert len(by_id(tmp_path / "out")) == 140
+    assert len(by_id(tmp_path / "out")) == 1000
 
 
 def test_other_bits_in_other_places_run_singly(stacks: list[int], tmp_path: Path) -> None:
@@ -271,17 +271,17 @@ def test_packs_of_one_are_not_read_ahead() -> None:
 
 def test_a_job_keeps_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was measured is in job.json: a job that is taken up again is not measured again."""
-    source = table(tmp_path / "t.parquet", vectors(140))
+    source = table(tmp_path / "t.parquet", vectors(1000))
     net = write_net(tmp_path)
     monkeypatch.setattr(Stacker, "pays", lambda *_: True)
     report = job(source, net, tmp_path / "out", id="id")
     assert report.devices["numpy"].stacked == 8 and "8 records a run" in str(report)
     assert document(tmp_path / "out")["stacked"] == {"NumPy": 8}
-    table(source, vectors(160))
+    table(source, vectors(1100))
     monkeypatch.setattr(Stacker, "pays", lambda *_: pytest.fail("measured again"))
     assert job(source, net, tmp_path / "out", id="id").devices["numpy"].stacked == 8
     assert document(tmp_path / "out")["stacked"] == {"NumPy": 8}
-    assert len(by_id(tmp_path / "out")) == 160
+    assert len(by_id(tmp_path / "out")) == 1100
     monkeypatch.setattr(Stacker, "pays", lambda *_: False)
     job(source, net, tmp_path / "one", id="id")
     assert document(tmp_path / "one")["stacked"] == {"NumPy": 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import zipfile
 from collections.abc import Iterator
@@ -44,11 +45,27 @@ def convert(output: str | os.PathLike[str], format: str) -> str:
 
 
 def _write_jsonl(folder: Folder, parts: list[str], path: str) -> None:
-    """A line of JSON for each row; tensors are nested lists."""
+    """A line of JSON for each row; tensors are nested lists, what is not finite is null."""
     with replacing(path) as file:
         for part in parts:
             for row in _rows(folder.read_part(part)):
-                file.write(json.dumps(row, default=_as_json).encode() + b"\n")
+                file.write(_line(row).encode() + b"\n")
+
+
+def _line(row: dict[str, Any]) -> str:
+    try:
+        return json.dumps(row, default=_as_json, allow_nan=False)
+    except ValueError:  # JSON has no infinities and no NaN (RFC 8259, section 6)
+        return json.dumps(_finite(row), default=_as_json, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    """A value of rows with None in place of numbers that are not finite."""
+    if isinstance(value, dict):
+        return {name: _finite(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _rows(table: Any) -> Iterator[dict[str, Any]]:

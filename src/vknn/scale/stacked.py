@@ -28,8 +28,8 @@ _GAIN = 1.3
 _LONG = 0.05
 #: Answers of a measured stream, and seconds that one takes where so many are too long.
 _ROUNDS, _ANSWERS, _FEW, _BRIEF = 3, 12, 4, 0.25
-#: Records of a job at least whose runs are measured: it takes as long as some dozens of them.
-_FEWEST = 128
+#: Records of a job at least whose runs are measured: it takes as long as some fifty of them.
+_FEWEST = 1000
 #: What takes the device away.
 LOST = (DeviceLostError, DeviceTimeoutError)
 _Feeds = Mapping[str, np.ndarray]
