@@ -54,7 +54,7 @@ def test_archives_with_a_key_twice(ray: Any, model: Path, tmp_path: Path) -> Non
 def test_a_pipeline_of_ones_own(ray: Any, model: Path, tmp_path: Path) -> None:
     """predict() and the callable class give the rows that run() gives; without an id, too."""
     table = ray_jobs.write_table(tmp_path / "table.parquet", 30, broken=(4,))
-    options = {**LLVMPIPE, "columns": {"data": "image"}, "batch_size": 8}
+    options = {**LLVMPIPE, "columns": {"data": "image"}, "batch_size": 8, "stacked": 1}
     scale.run(table, model, tmp_path / "local", engine="local", **options, id="url")
     expected = ray_jobs.by_id(ray_jobs.answers(tmp_path / "local"), "url", ["out", "error"])
     dataset = ray.data.read_parquet(str(table))
