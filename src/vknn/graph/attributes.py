@@ -13,7 +13,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typing import TypeVar, dataclass_transform
+    from typing import TypeVar
+
+    from typing_extensions import dataclass_transform
 
     T = TypeVar("T")
 

@@ -22,6 +22,11 @@ GATHERED = 1 << 23
 Reference = Callable[..., tuple[np.ndarray, ...]]
 
 
+def index_of(*parts: Any) -> tuple[Any, ...]:
+    """Index of an array's axes; Python 3.11 and newer would have it as x[..., *parts]."""
+    return parts
+
+
 def blocks(count: int, bytes_each: int) -> Iterator[slice]:
     """Slices of range(count) that take at most GATHERED bytes each, or one of the range."""
     return _slices(count, GATHERED // max(1, bytes_each))
@@ -125,7 +130,7 @@ def _joined(
         if result is None:
             whole_shape = (*piece.shape[:axis], shape[axis], *piece.shape[axis + 1 :])
             result = np.empty(whole_shape, piece.dtype)
-        result[(*(slice(None),) * axis, part)] = piece
+        result[index_of(*(slice(None),) * axis, part)] = piece
     assert result is not None  # the axis has two indices or more
     return result
 
@@ -134,7 +139,7 @@ def _cut(x: Any, behind: int, part: slice) -> Any:
     """The part of ``x`` along the axis that is ``behind`` axes from the end."""
     if x is None or x.ndim < behind or x.shape[-behind] == 1:
         return x
-    return x[(..., part, *(slice(None),) * (behind - 1))]
+    return x[index_of(..., part, *(slice(None),) * (behind - 1))]
 
 
 def _slices(count: int, most: int) -> Iterator[slice]:

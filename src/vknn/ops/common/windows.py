@@ -11,6 +11,7 @@ import numpy as np
 from vknn import run_limits
 from vknn.errors import ShapeError
 from vknn.graph import Op, Shape
+from vknn.ops.common.blocks import index_of
 
 #: Elements of padding along an axis, beside twice those that are there, which may be made.
 FAR_PADDING = 64
@@ -106,7 +107,7 @@ def windows(
     extents = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     view = np.lib.stride_tricks.sliding_window_view(x, extents, axis=axes)
     steps = [slice(None, None, s) for s in (*strides, *dilations)]
-    return view[(slice(None), slice(None), *steps)]
+    return view[index_of(slice(None), slice(None), *steps)]
 
 
 def reduce_windows(
@@ -132,7 +133,7 @@ def reduce_windows(
             x = np.pad(x, widths, constant_values=value)
         count = (x.shape[axis] - (k - 1) * d - 1) // s + 1
         lead = (slice(None),) * axis
-        taps = [x[(*lead, slice(t * d, t * d + (count - 1) * s + 1, s))] for t in range(k)]
+        taps = [x[index_of(*lead, slice(t * d, t * d + (count - 1) * s + 1, s))] for t in range(k)]
         total = taps[0]
         for tap in taps[1:]:
             run_limits.check()

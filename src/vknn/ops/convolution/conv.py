@@ -9,7 +9,7 @@ import numpy as np
 
 from vknn import run_limits
 from vknn.graph import DType, TensorType, attributes
-from vknn.ops.common.blocks import blocks, places, products
+from vknn.ops.common.blocks import blocks, index_of, places, products
 from vknn.ops.common.checks import arguments, require_dtype
 from vknn.ops.common.windows import padded, volume, window_output, windows
 from vknn.ops.convolution.base import ConvolutionBase, FloatConvolution
@@ -94,7 +94,7 @@ def _grouped(
     split = split.transpose(0, 1, 2, *taps, *spatial)
     for image in range(n):
         for part in places(out, max(8 * group * depth, _sum_bytes(view) * maps)):
-            columns = split[(image, ..., *part)].astype(np.float64, order="C")
+            columns = split[index_of(image, ..., *part)].astype(np.float64, order="C")
             if zero:
                 columns -= zero
             product = products(matrix, columns.reshape(group, depth, volume(_lengths(part))))
@@ -118,13 +118,13 @@ def _depthwise(
     for image in range(n):
         for groups in blocks(group, _sum_bytes(view) * each * volume(out)):
             for part in places(out, _sum_bytes(view) * each):
-                x = view[(image, groups, *part)]
+                x = view[index_of(image, groups, *part)]
                 y = np.zeros((*x.shape[:1], each, *_lengths(part)))
                 for tap in np.ndindex(*kernel):
                     run_limits.check()
-                    factor = factors[(groups, ..., *tap)].astype(np.float64)
+                    factor = factors[index_of(groups, ..., *tap)].astype(np.float64)
                     factor = factor.reshape(len(x), each, *[1] * axes)
-                    y += (x[(..., *tap)].astype(np.float64) - zero)[:, None] * factor
+                    y += (x[index_of(..., *tap)].astype(np.float64) - zero)[:, None] * factor
                 maps = slice(groups.start * each, groups.stop * each)
                 at = (slice(image, image + 1), maps, *part)
                 yield at, y.reshape(1, maps.stop - maps.start, *_lengths(part))

@@ -11,7 +11,7 @@ import numpy as np
 from vknn import run_limits
 from vknn.errors import ShapeError
 from vknn.graph import TensorType, attributes
-from vknn.ops.common.blocks import blocks, places, products
+from vknn.ops.common.blocks import blocks, index_of, places, products
 from vknn.ops.common.checks import require
 from vknn.ops.common.windows import on_target
 from vknn.ops.convolution.base import ConvolutionBase, FloatConvolution
@@ -83,7 +83,7 @@ class Transposition(ConvolutionBase):
         groups, c, *spatial = x.shape
         y: Any = np.zeros((groups, w.shape[2], *kept))
         for part in places(spatial, 8 * groups * max(c, w.shape[2])):
-            moved = x[(..., *part)].astype(np.float64) - zero
+            moved = x[index_of(..., *part)].astype(np.float64) - zero
             columns = moved.reshape(groups, c, -1)
             for tap in np.ndindex(*w.shape[3:]):
                 run_limits.check()
@@ -92,9 +92,9 @@ class Transposition(ConvolutionBase):
                     for a, pair in enumerate(zip(tap, part, strict=True))
                 ]
                 source, target = zip(*at, strict=True)
-                product = products(w[(..., *tap)].swapaxes(1, 2), columns)
+                product = products(w[index_of(..., *tap)].swapaxes(1, 2), columns)
                 product = product.reshape(groups, -1, *moved.shape[2:])
-                y[(..., *target)] += product[(..., *source)]
+                y[index_of(..., *target)] += product[index_of(..., *source)]
         return np.asarray(y.reshape(1, -1, *kept))
 
     def _target(self, axis: int, tap: int, part: slice, size: int) -> tuple[slice, slice]:

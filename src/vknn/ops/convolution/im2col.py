@@ -10,6 +10,7 @@ import numpy as np
 from vknn import run_limits
 from vknn.errors import ShapeError
 from vknn.graph import DType, Op, TensorType, attributes
+from vknn.ops.common.blocks import index_of
 from vknn.ops.common.checks import arguments, fits, require, wide
 from vknn.ops.common.windows import check_window, on_target, padded, window_output, windows
 
@@ -102,7 +103,7 @@ class Col2Im(_Columns):
                     strict=True,
                 )
             )  # fmt: skip
-            y[:, :, to_rows, to_columns] += parts[(..., *tap, slice(None), slice(None))][
+            y[:, :, to_rows, to_columns] += parts[index_of(..., *tap, slice(None), slice(None))][
                 :, :, down, across
             ]
         return (y.astype(x.dtype),)

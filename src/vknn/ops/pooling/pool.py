@@ -8,7 +8,7 @@ import numpy as np
 
 from vknn import run_limits
 from vknn.graph import DType, Fusion, Op, TensorType, attributes
-from vknn.ops.common.blocks import in_blocks
+from vknn.ops.common.blocks import in_blocks, index_of
 from vknn.ops.common.checks import arguments, require, require_float
 from vknn.ops.common.windows import check_window, reduce_windows, volume, window_output
 
@@ -169,7 +169,7 @@ class _AdaptivePool(Op):
                 parts = []
                 for a, b in ends:
                     run_limits.check()
-                    parts.append(self._pool(y[(*lead, slice(a, b))], axis))
+                    parts.append(self._pool(y[index_of(*lead, slice(a, b))], axis))
                 y = np.concatenate(parts, axis=axis)
         return (y.astype(x.dtype),)
 

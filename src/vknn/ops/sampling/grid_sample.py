@@ -9,7 +9,7 @@ import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import Op, TensorType, attributes
-from vknn.ops.common.blocks import blocks
+from vknn.ops.common.blocks import blocks, index_of
 from vknn.ops.common.checks import arguments, fits, require, require_float
 from vknn.ops.sampling.resize import keys_weights
 
@@ -86,7 +86,10 @@ class GridSample(Op):
             )
             clipped = [np.clip(p, 0, s - 1) for p, s in zip(at, sizes, strict=True)]
             weight = math.prod(w for _, w in neighbours)
-            total += np.where(inside, x[(slice(None), *clipped)].astype(np.float64), 0.0) * weight
+            total += (
+                np.where(inside, x[index_of(slice(None), *clipped)].astype(np.float64), 0.0)
+                * weight
+            )
         return total
 
     def _taps(self, g: np.ndarray, size: int) -> list[tuple[np.ndarray, np.ndarray]]:
