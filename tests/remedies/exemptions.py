@@ -150,13 +150,13 @@ ELSEWHERE = {
     "{} worker(s) need a processor each and reading another one, and the cluster has {}: start it "
     "with more, or give fewer workers": "scale/test_ray_devices.py::test_pools_of_a_cluster",
     "machine {} has vknn {}, and this one {}: install the same everywhere": (
-        "scale/test_ray_devices.py::test_a_machine_with_another_vknn"
+        "scale/test_ray_jobs.py::test_a_machine_with_another_vknn"
     ),
     "machine {} has vknn {}, and the job is of vknn {}: install the same everywhere": (
         "scale/test_ray_devices.py::test_a_worker_of_another_vknn"
     ),
     "machine {}: {}; install one there, or start its Ray without the resources that offer "
-    "devices": ("scale/test_ray_devices.py::test_a_machine_without_a_driver"),
+    "devices": ("scale/test_ray_jobs.py::test_a_machine_without_a_driver"),
 }
 
 #: Texts that no call can follow, or that give no advice, and why.

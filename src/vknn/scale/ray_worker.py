@@ -105,15 +105,17 @@ class BatchActor:
         key = f"{self._actor}:{self._digest(table, names)}"
         self._number += 1
         batch = f"{self._name}-{self._number}"
+        told = self._sent_begin(key)  # while records are read
         records = self._records(table)
         while True:
-            alone, before = self._may_begin(key), self._worker.times()
+            alone, before = self._may_begin(key, told), self._worker.times()
             try:
                 cells = self._computed(records, names, batch, key if alone else "")
                 self._collect(_MOST_CHECKS)
                 break
             except _WrongDeviceError:
                 self._move()
+                told = self._sent_begin(key)
         device = self._worker.device
         made = self._setup.layout.table(
             table, [row for row, _ in cells], [e for _, e in cells], [device] * len(cells), batch
@@ -156,21 +158,25 @@ class BatchActor:
             found.update(piece.serialize() if piece.num_columns else b"")
         return found.hexdigest()
 
-    def _may_begin(self, key: str) -> bool:
+    def _sent_begin(self, key: str) -> Any:
+        return self._sent("begin", self._worker.device, device_name(self._worker), key)
+
+    def _may_begin(self, key: str, told: Any) -> bool:
         """Whether the batch is to be computed record by record; another device is taken if need be.
 
         A worker that was told to leave its device and has no other computes with NumPy. Raises
-        JobError where the job is to end.
+        JobError where the job is to end. ``told``: reference of the keeper's answer.
         """
         while True:
-            told = self._ask("begin", self._worker.device, device_name(self._worker), key)
-            if told["failure"]:
-                raise JobError(told["failure"])
-            if told["retired"] is None:
-                return bool(told["alone"])
-            if told["wrong"]:  # as another worker found that shares it
+            found = self._answer(told)
+            if found["failure"]:
+                raise JobError(found["failure"])
+            if found["retired"] is None:
+                return bool(found["alone"])
+            if found["wrong"]:  # as another worker found that shares it
                 self._ask("suspect", self._worker.device, self._unsure)
             self._move()
+            told = self._sent_begin(key)
 
     def _computed(
         self, records: Sequence[Record], names: Sequence[Any], batch: str, alone: str
@@ -190,7 +196,7 @@ class BatchActor:
                     continue
                 for _, found in self._worker.results([record]):
                     cells.append(self._cell(name, record, found, batch))
-                self._tell("end_record", key)
+                self._sent("end_record", key)
         except (DeviceLostError, DeviceTimeoutError):
             # Opened anew in vain. Ray restarts the actor, if need be elsewhere, and the keeper
             # counts; an error would end the job.
@@ -273,19 +279,16 @@ class BatchActor:
         if self._predictor.stacked is not None:
             return self._predictor.stacked
         name, until = device_name(worker), time.monotonic() + _STACKED_SECONDS
-        while (count := self._ask("stacking", name, self._actor)) < 0:
-            if time.monotonic() > until:
-                count = 1
-                break
+        while (count := self._ask("stacking", name, self._actor)) < 0 and time.monotonic() < until:
             time.sleep(0.2)
-        if not count:
+        if count == 0:
             try:
                 count = worker.measure_stacked(Record(feeds))
             except (DeviceLostError, DeviceTimeoutError):
                 raise
             except VknnError:  # of this record
                 count = 1
-        return int(self._ask("stacks", worker.device, name, count))
+        return int(self._ask("stacks", worker.device, name, max(1, count)))
 
     def _opened_once(self) -> Worker:
         """A worker on a device that may be used. Drivers may end the process that opens one."""
@@ -369,20 +372,23 @@ class BatchActor:
         )
         self._done_checks = 0
         self._metrics.count(progress)
-        self._tell("end", key, progress)
-
-    def _tell(self, method: str, *arguments: Any) -> None:
-        """Something that the keeper learns before it is asked for the next thing; nobody waits."""
-        getattr(self._setup.keeper, method).remote(*arguments)
+        self._sent("end", key, progress)
 
     def _ask(self, method: str, *arguments: Any) -> Any:
+        return self._answer(self._sent(method, *arguments))
+
+    def _sent(self, method: str, *arguments: Any) -> Any:
+        """Reference of the keeper's answer, which learns of this before what is sent later."""
+        return getattr(self._setup.keeper, method).remote(*arguments)
+
+    def _answer(self, told: Any) -> Any:
         """What the keeper says. Raises JobError where its process ended: what it knew is lost.
 
         Where it cannot be reached this machine goes: an error would end the job, and Ray begins a
         process that ended anew, on another machine.
         """
         try:
-            return self._ray.get(getattr(self._setup.keeper, method).remote(*arguments))
+            return self._ray.get(told)
         except self._ray.exceptions.ActorDiedError:
             raise JobError(
                 "the process that keeps account of the job ended: run it again, which takes it up "
