@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from vknn.errors import DeviceError, VknnError
@@ -82,16 +83,11 @@ class LocalRun(JobRun):
             else:
                 found = self.sample(worker, layout, killed)
                 layout = layout if found is None else found[0]
-            if self.predictor.stacked is None and device.name not in self.stacked:
-                # Until it is measured: a process that ends at it is followed by one that does not.
-                self.stacked[device.name] = 1
+            if self.stored is None:
                 remember(layout)
-                if is_worth(self.outcome.total):
-                    self.stacked[device.name] = self._measured(worker, layout, killed, pool)
-                    remember(layout)
-            elif self.stored is None:
-                remember(layout)
-            device.stacked = worker.stacked = self.predictor.stacked or self.stacked[device.name]
+            name, measure = device.name, partial(self._measured, worker, layout, killed, pool)
+            device.stacked = self._records_of_run(name, measure, partial(remember, layout))
+            worker.stacked = device.stacked
             checks = DeviceChecks(checker, worker, self.predictor)
             undo.callback(checks.close)
             writer = PartWriter(self.folder, checks.confirm, self.write)
@@ -130,6 +126,21 @@ class LocalRun(JobRun):
         batches = self._batches(layout, pool, lambda _: True, self.predictor.batch_size)
         with contextlib.closing(read_ahead(batches, _AHEAD)) as ahead:
             self._computed(worker, layout, ahead, killed, checks, writer)
+
+    def _records_of_run(
+        self, device: str, measure: Callable[[], int], remember: Callable[[], None]
+    ) -> int:
+        """Records that one run computes: as the user says, as was measured before, or now."""
+        if self.predictor.stacked is not None:
+            return self.predictor.stacked
+        if device not in self.stacked:
+            # Until it is measured: a process that ends at it is followed by one that does not.
+            self.stacked[device] = 1
+            remember()
+            if is_worth(self.outcome.total):
+                self.stacked[device] = measure()
+                remember()
+        return self.stacked[device]
 
     def _measured(
         self, worker: Worker, layout: JobLayout, killed: Killed, pool: ThreadPoolExecutor

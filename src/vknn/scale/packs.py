@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,9 +48,9 @@ class Pack:
         return [entry.record.feeds for entry in self.entries]
 
 
-def shape_of(record: Record) -> Hashable:
-    """Shapes and element types of a record's inputs: records alike in them fit one run."""
-    return tuple(sorted((n, np.shape(a), np.asarray(a).dtype.str) for n, a in record.feeds.items()))
+def shape_of(feeds: Mapping[str, np.ndarray]) -> Hashable:
+    """Shapes and element types of inputs: records alike in them fit one run."""
+    return tuple(sorted((n, np.shape(a), np.asarray(a).dtype.str) for n, a in feeds.items()))
 
 
 class Packs:
@@ -160,5 +160,5 @@ class Packs:
         return True
 
     def _wait(self, entry: PackedRecord) -> None:
-        shape = shape_of(entry.record) if self._count > 1 else ()
+        shape = shape_of(entry.record.feeds) if self._count > 1 else ()
         self._waiting.setdefault(shape, []).append(entry)

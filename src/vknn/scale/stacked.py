@@ -68,7 +68,7 @@ class Stacker:
 
     def takes(self, feeds: Sequence[_Feeds]) -> bool:
         """Whether records of one shape are stacked; decided by the first that can be computed."""
-        shape = shape_of(Record(feeds=dict(feeds[0])))
+        shape = shape_of(feeds[0])
         for one in feeds:
             if shape in self.known:
                 break
@@ -147,7 +147,7 @@ def same_bits(one: Any, other: Any) -> bool:
 
 def filled(records: Sequence[Record], count: int) -> float:
     """Share of the places of stacked runs that these records take, 0 to 1; 1 of none."""
-    shapes = Counter(map(shape_of, records))
+    shapes = Counter(shape_of(record.feeds) for record in records)
     runs = sum(-(-number // count) for number in shapes.values())
     return len(records) / (runs * count) if runs else 1.0
 

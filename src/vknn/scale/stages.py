@@ -140,7 +140,7 @@ def prepared(
             raise VknnError(f"none of the first {table.num_rows} records can be computed: {record}")
     if stored is not None:
         layout = layout.outputs_of(stored)
-    keeper = _keeper(ray).remote(bound or ErrorBound(), *counts, stacked, predictor.per_device)
+    keeper = _keeper(ray).remote(predictor.per_device, bound or ErrorBound(), *counts, stacked)
     held, copy = contents_of(predictor)
     files = ray.put(held)
     copy = replace(copy, fetch=_Fetch(files))
@@ -225,16 +225,8 @@ def _expected(predictor: Predictor, copy: Any, feeds: dict[str, Any]) -> dict[st
 class RayKeeper(Keeper):
     """A keeper as an actor of Ray's, which gives out leases as well."""
 
-    def __init__(
-        self,
-        bound: ErrorBound,
-        total: int | None,
-        rows: int,
-        errors: int,
-        stacked: Mapping[str, int] | None,
-        per_device: int,
-    ) -> None:
-        super().__init__(bound, total, rows, errors, stacked)
+    def __init__(self, per_device: int, *account: Any) -> None:
+        super().__init__(*account)
         self._per_device = per_device
         self._leases: dict[str, Any] = {}
 

@@ -96,7 +96,7 @@ class Worker:
     def again(self, feeds: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Outputs of one record, computed as :meth:`results` computes them."""
         stacker = self._stacker if self.stacked > 1 else None
-        if stacker is not None and stacker.known.get(shape_of(Record(feeds=dict(feeds)))):
+        if stacker is not None and stacker.known.get(shape_of(feeds)):
             return stacker.run([feeds])[0]
         return self.session.run(feeds)
 
