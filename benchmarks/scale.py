@@ -7,8 +7,8 @@
     python benchmarks/scale.py --save
 
 A rate is that of rows after the start: two jobs of different sizes, the difference of rows by that
-of times, with a bare loop over ``Session.run`` between them. Run it on a machine that does nothing
-else; docs/scale.md says what is promised.
+of times, with a bare loop over ``Session.run`` between them, and for Ray the same loop in an actor
+without vknn.scale. Run it on a machine that does nothing else; docs/scale.md says what is promised.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(1, str(ROOT / "src"))
 
 import numpy as np  # noqa: E402
+import scale_plain as plain  # noqa: E402
 
 import vknn  # noqa: E402
 from vknn import scale  # noqa: E402
@@ -112,12 +114,17 @@ def _rates(engine: str, args: argparse.Namespace) -> dict[str, Any]:
                 begin = time.perf_counter()
                 _loop(session, rows[: large - small])
                 rates["bare"].append((large - small) / (time.perf_counter() - begin))
+                if engine == "ray":
+                    rate = plain.loop_rate(model, shape, large - small, batch)
+                    rates.setdefault("ray alone", []).append(rate)
         best, median = max(rates["job"]), statistics.median(rates["job"])
         bare, middle = max(rates["bare"]), statistics.median(rates["bare"])
         found[name] = {
             "rows_per_second": best, "median": median, "bare": bare, "bare_median": middle,
             "share": best / bare, "median_share": median / middle, "goal": GOALS[name],
         }  # fmt: skip
+        if alone := rates.get("ray alone"):
+            found[name] |= {"ray_alone": max(alone), "ray_alone_median": statistics.median(alone)}
     return found
 
 
@@ -203,38 +210,33 @@ vknn.register_layer("ncnn", "Sleeper", shape=lambda shapes, options: shapes[0], 
 
 def _scheduling(args: argparse.Namespace) -> dict[str, Any]:
     """Batches a second of 1 to 16 sleeping workers, as a share of what as many would reach."""
-    import ray
-
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    ray.init(
-        num_cpus=4, include_dashboard=False, logging_level="error", log_to_driver=False,
-        resources={"vulkan": 1.0},
-    )  # fmt: skip
     found = {}
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            model = _written(Path(folder), "Input in 0 1 data 0=8\nSleeper sleep 1 1 data out\n")
-            layers = Path(folder) / "layers.py"
-            layers.write_text(_SLEEPER.format(sleep=_SLEEP))
-            for workers in (1, 2, 4, 8, 16):
-                config = scale.Predictor(
-                    model, columns={"data": "data"}, layers=[layers], device="vulkan",
-                    per_device=16, workers=workers, batch_size=1,
-                )  # fmt: skip
-                rate = _batches_per_second(ray, config, workers)
-                found[str(workers)] = {"share": rate * _SLEEP / workers, "goal": 0.9}
-    finally:
-        ray.shutdown()
+    with plain.cluster(vulkan=1.0) as ray, tempfile.TemporaryDirectory() as folder:
+        model = _written(Path(folder), "Input in 0 1 data 0=8\nSleeper sleep 1 1 data out\n")
+        layers = Path(folder) / "layers.py"
+        layers.write_text(_SLEEPER.format(sleep=_SLEEP))
+        for workers in (1, 2, 4, 8, 16):
+            config = scale.Predictor(
+                model, columns={"data": "data"}, layers=[layers], device="vulkan",
+                per_device=16, workers=workers, batch_size=1,
+            )  # fmt: skip
+            ways: dict[str, Callable[[Any], Any]] = {
+                "share": partial(scale.predict, model=config),
+                "ray_alone": partial(plain.sleeping, ray, workers=workers, seconds=_SLEEP),
+            }
+            rates = {name: _batches_per_second(ray, way, workers) for name, way in ways.items()}
+            shares = {name: rate * _SLEEP / workers for name, rate in rates.items()}
+            found[str(workers)] = {**shares, "goal": 0.9}
     return found
 
 
-def _batches_per_second(ray: Any, config: scale.Predictor, workers: int) -> float:
+def _batches_per_second(ray: Any, way: Callable[[Any], Any], workers: int) -> float:
     """Batches of one row a second, from where all workers work to where some have nothing left."""
     count = _BATCHES * workers
     dataset = ray.data.range(count, override_num_blocks=count // 10).map_batches(_numbers)
     seen: set[str] = set()
     rows, begin = 0, (0.0, 0)
-    for block in scale.predict(dataset, config).iter_batches(batch_size=None, prefetch_batches=0):
+    for block in way(dataset).iter_batches(batch_size=None, prefetch_batches=0):
         rows += len(block["batch"])
         found = {name.split("-")[0] for name in block["batch"]}
         if found - seen:
