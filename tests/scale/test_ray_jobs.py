@@ -74,33 +74,42 @@ def test_a_table(ray: Any, model: Path, tmp_path: Path) -> None:
 
 
 def test_stacked_runs(ray: Any, model: Path, tmp_path: Path) -> None:
-    """What is measured is the same for all workers, and kept for later runs."""
-    np.save(tmp_path / "rows.npy", np.random.default_rng(0).random((1000, 3, 8, 8), np.float32))
-    options = {"device": "llvmpipe", "batch_size": 100}
-    for engine, stacked in (("local", 8), ("ray", 8), ("ray", None)):
-        output = tmp_path / f"{engine}-{stacked}"
-        report = scale.run(
-            tmp_path / "rows.npy", model, output, engine=engine, stacked=stacked, **options
-        )
-        assert (report.rows, report.error_count) == (1000, 0)
-        (device,) = report.devices.values()
-        document = json.loads((output / "_vknn" / "job.json").read_text())
-        if stacked is None:
-            assert document["stacked"] == {device.name: device.stacked}
+    for engine in ("local", "ray"):
+        report, _ = _stacked(model, tmp_path, engine, 8)
+        assert (report.rows, report.error_count) == (200, 0)
     ray_jobs.assert_same(tmp_path / "ray-8", tmp_path / "local-8", "row", ["out"])
+
+
+@pytest.mark.slow
+def test_measured_stacked_runs(ray: Any, model: Path, tmp_path: Path) -> None:
+    """What is measured is the same for all workers, and kept for later runs."""
+    report, document = _stacked(model, tmp_path, "ray", None, 1000)
+    (device,) = report.devices.values()
+    assert document["stacked"] == {device.name: device.stacked}
+
+
+def _stacked(
+    model: Path, folder: Path, engine: str, stacked: int | None, rows: int = 200
+) -> tuple[scale.Report, dict[str, Any]]:
+    """The report of a job of an array's rows, and what is kept of it."""
+    source, output = folder / "rows.npy", folder / f"{engine}-{stacked}"
+    np.save(source, np.random.default_rng(0).random((rows, 3, 8, 8), np.float32))
+    options = {"device": "llvmpipe", "batch_size": rows // 10, "stacked": stacked}
+    report = scale.run(source, model, output, engine=engine, **options)
+    return report, json.loads((output / "_vknn" / "job.json").read_text())
 
 
 def test_too_many_errors(ray: Any, tmp_path: Path) -> None:
     """The error says how many, and what the last one was; a report says how far the job came."""
     model = write_small_model(tmp_path)
     pictures = ray_jobs.write_pictures(tmp_path / "pictures", 12, broken=(2, 5))
-    options = {"engine": "ray", "device": "llvmpipe", "size": (8, 8)}
+    options = {"device": "llvmpipe", "size": (8, 8)}
     with pytest.raises(scale.JobError, match=r"of \d+ records could not be.*errors=1") as caught:
-        scale.run(pictures, model, tmp_path / "out", errors=1, **options)
+        scale.run(pictures, model, tmp_path / "out", errors=1, engine="ray", **options)
     assert "Unreadable" in str(caught.value)
     assert caught.value.report is not None
     assert caught.value.report.state == "stopped"
-    report = scale.run(pictures, model, tmp_path / "out", errors=2, **options)
+    report = scale.run(pictures, model, tmp_path / "out", errors=2, engine="local", **options)
     assert (report.rows, report.error_count) == (12, 2)
 
 
