@@ -92,24 +92,27 @@ def renderdoc_capture(path: str | os.PathLike[str], comment: str = "") -> Iterat
     api.set_path(target)
     labels.want()
     try:
-        with _one_device():
+        with _variables():
             yield Capture(api, comment)
     finally:
         labels.unwant()
 
 
 @contextlib.contextmanager
-def _one_device() -> Iterator[None]:
-    """VKNN_DISABLE with what opens devices beside the one that computes: RenderDoc bears one."""
-    before = os.environ.get("VKNN_DISABLE")
-    os.environ["VKNN_DISABLE"] = ",".join(filter(None, [before, "precompile"]))
+def _variables() -> Iterator[None]:
+    """The environment of a capture: RenderDoc's layer is there, and no device beside the one."""
+    disabled = ",".join(filter(None, [os.environ.get("VKNN_DISABLE"), "precompile"]))
+    wanted = {"VKNN_DISABLE": disabled, LAYER_SWITCH: os.environ.get(LAYER_SWITCH, "1")}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
     try:
         yield
     finally:
-        if before is None:
-            del os.environ["VKNN_DISABLE"]
-        else:
-            os.environ["VKNN_DISABLE"] = before
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 class _Api:
@@ -160,8 +163,6 @@ class _Api:
 
 
 def _library() -> Any:
-    # The layer asks the same library; the switch must be there before the loader lists layers.
-    os.environ.setdefault(LAYER_SWITCH, "1")
     errors = []
     for name in _LIBRARIES:
         try:
