@@ -6,7 +6,7 @@ from vknn.profiling.limits import Limits, measure_limits
 from vknn.profiling.modelled import ASSUMPTIONS, Assumptions, ModelledTime
 from vknn.profiling.profile import Profile, Timing, profile
 from vknn.profiling.records import Entry
-from vknn.profiling.renderdoc import Capture, renderdoc_capture
+from vknn.profiling.renderdoc import RenderDocCapture, renderdoc_capture
 from vknn.profiling.static import StaticEntry, StaticProfile, static
 from vknn.profiling.static_difference import StaticDifference, StaticPair, static_difference
 
@@ -14,12 +14,12 @@ __all__ = [
     "ASSUMPTIONS",
     "Assumptions",
     "Benchmark",
-    "Capture",
     "Entry",
     "HotLoop",
     "Limits",
     "ModelledTime",
     "Profile",
+    "RenderDocCapture",
     "Series",
     "StaticDifference",
     "StaticEntry",

@@ -31,7 +31,7 @@ _SET_PATH, _COUNT, _GET, _START, _END, _COMMENTS = 11, 13, 14, 19, 21, 23
 _REMEDY = "install RenderDoc 1.2 or newer (Debian: apt-get install renderdoc)"
 
 
-class Capture:
+class RenderDocCapture:
     """What :func:`renderdoc_capture` yields. ``files``: captures that were written, when it ends.
 
     :meth:`frame` goes around the work that is to be captured.
@@ -43,7 +43,7 @@ class Capture:
 
     @contextlib.contextmanager
     def frame(self) -> Iterator[None]:
-        """Capture of all that devices do in the context, as one file.
+        """RenderDocCapture of all that devices do in the context, as one file.
 
         Raises:
             vknn.VknnError: RenderDoc captured nothing.
@@ -66,7 +66,9 @@ class Capture:
 
 
 @contextlib.contextmanager
-def renderdoc_capture(path: str | os.PathLike[str], comment: str = "") -> Iterator[Capture]:
+def renderdoc_capture(
+    path: str | os.PathLike[str], comment: str = ""
+) -> Iterator[RenderDocCapture]:
     """RenderDoc in this process, for sessions that are opened in the context.
 
     Layers' names are labels of what the capture shows, and buffers and pipelines have names. One
@@ -93,7 +95,7 @@ def renderdoc_capture(path: str | os.PathLike[str], comment: str = "") -> Iterat
     labels.want()
     try:
         with _variables():
-            yield Capture(api, comment)
+            yield RenderDocCapture(api, comment)
     finally:
         labels.unwant()
 
