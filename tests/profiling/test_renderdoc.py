@@ -27,7 +27,7 @@ pytestmark = pytest.mark.device
 HOSTILE = "</string>\N{GRINNING FACE}\"'&\u2028".ljust(250, "x")
 
 
-class _Recording(labels.Labels):
+class _Recording(labels.DebugLabels):
     """Labels that are noted in place of given to the driver."""
 
     noted: list[tuple[str, str]]
@@ -49,7 +49,7 @@ class _Recording(labels.Labels):
 def noted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     monkeypatch.setattr(_Recording, "noted", found, raising=False)
-    monkeypatch.setattr("vknn.runtime.vulkan.core.Labels", _Recording)
+    monkeypatch.setattr("vknn.runtime.vulkan.core.DebugLabels", _Recording)
     return found
 
 
@@ -139,7 +139,7 @@ def test_no_folder(tmp_path: Path) -> None:
 def test_no_renderdoc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renderdoc, "_LIBRARIES", (str(tmp_path / "librenderdoc.so"),))
     with (
-        pytest.raises(vknn.VknnError, match="cannot be loaded.*apt-get install renderdoc"),
+        pytest.raises(vknn.VknnError, match="cannot be loaded.*install RenderDoc"),
         renderdoc.renderdoc_capture(tmp_path / "seen"),
     ):
         pass

@@ -28,11 +28,11 @@ _LIBRARIES = (
 #: eRENDERDOC_API_Version_1_2_0; places of functions in RENDERDOC_API_1_2_0.
 _VERSION = 10200
 _SET_PATH, _COUNT, _GET, _START, _END, _COMMENTS = 11, 13, 14, 19, 21, 23
-_REMEDY = "install RenderDoc 1.2 or newer (Debian: apt-get install renderdoc)"
+_REMEDY = "install RenderDoc 1.2 or newer, with its library"
 
 
 class RenderDocCapture:
-    """What :func:`renderdoc_capture` yields. ``files``: captures that were written, when it ends.
+    """RenderDoc in this process; ``files``: the captures that were written.
 
     :meth:`frame` goes around the work that is to be captured.
     """

@@ -26,7 +26,7 @@ from vknn.runtime.vulkan.discovery import (
     PORTABILITY_SUBSET,
     float_dot_features,
 )
-from vknn.runtime.vulkan.labels import Labels
+from vknn.runtime.vulkan.labels import DebugLabels
 from vknn.runtime.vulkan.structs import Struct
 from vknn.runtime.vulkan.vk_result import (
     DEVICE_LOST,
@@ -109,7 +109,7 @@ class Core:
         #: Sums of the times of streams (runtime/stream_clock.py); None where nobody asks for them.
         self.stream_clock: Any = None
         #: Names of objects and commands for other tools; None where nobody asks for them.
-        self.labels: Labels | None = None
+        self.labels: DebugLabels | None = None
         self.allocated = 0
         self.peak = 0
         self._queue_lock = threading.RLock()
@@ -146,7 +146,7 @@ class Core:
             raise
         self.queue = self._queue(family, 0)
         if self.instance.labelled:
-            self.labels = Labels(self.instance.handle, self.device)
+            self.labels = DebugLabels(self.instance.handle, self.device)
         number = self.families.count(copying) - 1
         self.copies = None if copying is None else self._queue(copying, number)
 

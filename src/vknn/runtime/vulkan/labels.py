@@ -1,4 +1,4 @@
-"""Labels: names by which other tools show commands and objects (VK_EXT_debug_utils).
+"""DebugLabels: names by which other tools show commands and objects (VK_EXT_debug_utils).
 
 They are given where VKNN_DEBUG is set or a capture was begun before the instance was made, and cost
 nothing otherwise.
@@ -47,7 +47,7 @@ def wanted() -> bool:
     return _wanted
 
 
-class Labels:
+class DebugLabels:
     """Functions of VK_EXT_debug_utils for a device."""
 
     def __init__(self, instance: Any, device: Any) -> None:
