@@ -38,7 +38,8 @@ SWITCHES = (
         "`0` to `4`",
         "`0`",
         "Prints to stderr: 1 what ran where and for how long, 2 plans, 3 each dispatch, "
-        "4 statistics of the values. Each level includes the lower ones.",
+        "4 statistics of the values. Each level includes the lower ones. Gives layers' names to "
+        "[other profilers](profilers.md), too.",
     ),
     Switch(
         "VKNN_VALIDATE",

@@ -6,6 +6,12 @@ from vknn.runtime.vulkan import vk_result
 
 #: Texts whose remedy other tests apply.
 ELSEWHERE = {
+    "--capture-file needs --capture": "profiling/test_renderdoc.py::test_capture_file_alone",
+    "a device is open, and RenderDoc sees only those that are opened after it: close all sessions "
+    "first": "profiling/test_renderdoc.py::test_a_session_that_is_open",
+    "install RenderDoc 1.2 or newer, with its library": (
+        "profiling/test_renderdoc.py::test_no_renderdoc"
+    ),
     "{} was open when this process was forked, and its driver's threads stayed behind; close it "
     "before, or start processes by spawn": (
         "test_forks.py::test_a_driver_whose_threads_stay_behind"

@@ -6,6 +6,7 @@ from vknn.profiling.limits import Limits, measure_limits
 from vknn.profiling.modelled import ASSUMPTIONS, Assumptions, ModelledTime
 from vknn.profiling.profile import Profile, Timing, profile
 from vknn.profiling.records import Entry
+from vknn.profiling.renderdoc import RenderDocCapture, renderdoc_capture
 from vknn.profiling.static import StaticEntry, StaticProfile, static
 from vknn.profiling.static_difference import StaticDifference, StaticPair, static_difference
 
@@ -18,6 +19,7 @@ __all__ = [
     "Limits",
     "ModelledTime",
     "Profile",
+    "RenderDocCapture",
     "Series",
     "StaticDifference",
     "StaticEntry",
@@ -28,6 +30,7 @@ __all__ = [
     "bench",
     "measure_limits",
     "profile",
+    "renderdoc_capture",
     "static",
     "static_difference",
 ]

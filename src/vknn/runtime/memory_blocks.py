@@ -59,7 +59,7 @@ class MemoryBlocks:
         limits = self._core.limits
         purpose = "unified" if limits.unified_memory else "device"
         size = block_bytes(coming or (nbytes,), limits.alignment)
-        memory = Allocation(self._core, size, purpose)
+        memory = Allocation(self._core, size, purpose).called("weights and tensors")
         block = MemoryBlock(memory, RangeAllocator(memory.nbytes, limits.alignment))
         self._blocks.append(block)
         offset = block.ranges.take(nbytes)

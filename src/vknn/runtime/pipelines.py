@@ -181,6 +181,7 @@ class Pipelines:
                 for place, (key, layout) in enumerate(zip(keys, layouts, strict=True)):
                     native = Native(self._core, "pipeline", handles[place])
                     handles[place] = ffi.NULL
+                    native.called(kernels[place])
                     self._pipelines[key] = Pipeline(native, layout, self._set_layouts[key.views])
             except BaseException:  # an interrupt comes when they are made
                 for handle in handles:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 
 import numpy as np
 
@@ -73,12 +74,12 @@ class PlanMemory:
         arenas: dict[Role, Allocation] = {}
         for role in (Role.INPUT, Role.OUTPUT):
             if role in self._arenas:
-                arenas[role] = self._arena(role, self._arenas[role].nbytes)
+                arenas[role] = self._arena(role, self._arenas[role].nbytes).called(self._name(role))
                 undo.callback(arenas[role].destroy)
         self._poison(arenas)
         found = zip(self._plan.buffers, self.places, strict=True)
         return [
-            Place(arenas[b.role], place.offset, place.nbytes) if b.role in arenas else place
+            replace(place, memory=arenas[b.role]) if b.role in arenas else place
             for b, place in found
         ]
 
@@ -86,7 +87,7 @@ class PlanMemory:
         for role, size in self._plan.arenas.items():
             # Weights do not lie in an arena of the plan: the pool places each by itself.
             if size and role is not Role.WEIGHT:
-                arena = self._arena(role, size)
+                arena = self._arena(role, size).called(self._name(role))
                 undo.callback(arena.destroy)
                 self._arenas[role] = arena
 
@@ -100,17 +101,20 @@ class PlanMemory:
                 return Allocation(self._core, size, "input")
         return Allocation(self._core, size, "device")
 
+    def _name(self, role: Role) -> str:
+        return f"{self._plan.name}: {role.value}"
+
     def _place(self, index: int) -> Place:
         buffer = self._plan.buffers[index]
         if buffer.role is Role.WEIGHT:
             if index not in self._weights:
                 raise DeviceError(f"{self._plan.name}: weight {buffer.name!r} has no data")
             weight = self._weights[index]
-            return Place(weight.memory, weight.offset, buffer.nbytes)
+            return Place(weight.memory, weight.offset, buffer.nbytes, buffer.name)
         arena = self._arenas.get(buffer.role)
         if arena is None or buffer.offset + buffer.nbytes > arena.nbytes:
             raise DeviceError(f"{self._plan.name}: buffer {buffer.name!r} is outside its arena")
-        return Place(arena, buffer.offset, buffer.nbytes)
+        return Place(arena, buffer.offset, buffer.nbytes, buffer.name)
 
     def _poison(self, arenas: Mapping[Role, Allocation]) -> None:
         if not self._core.instance.validate:

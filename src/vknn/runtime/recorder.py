@@ -31,11 +31,15 @@ TOP, BOTTOM = 0x1, 0x2000  # VkPipelineStageFlagBits
 
 @dataclass(frozen=True, eq=False)
 class Place:
-    """Place of a plan's buffer: ``nbytes`` from ``offset`` of a native buffer."""
+    """Place of a plan's buffer: ``nbytes`` from ``offset`` of a native buffer.
+
+    ``name``: the buffer's, for other tools.
+    """
 
     memory: Allocation
     offset: int
     nbytes: int
+    name: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +87,9 @@ class Recorder:
         numbered through the whole plan.
         """
         commands.begin(self.core, target)
+        labels = self.core.labels
+        if labels is not None:
+            labels.begin(target, self.plan.name)
         # What earlier submits wrote (uploads, the last run) must be visible here.
         self.barriers.device(target)
         if before is not None:
@@ -91,17 +98,22 @@ class Recorder:
         self._steps(target, steps, queries)
         if after is not None:
             after(target)
+        if labels is not None:
+            labels.end(target)
         commands.end(self.core, target)
 
     def _steps(self, target: Any, steps: tuple[int, int], queries: Any) -> None:
         start, end = steps
         number = sum(1 for step in self.plan.steps[:start] if not isinstance(step, Barrier))
         bound = iter(self._bound[sum(isinstance(s, Dispatch) for s in self.plan.steps[:start]) :])
+        labels = self.core.labels
         current: Pipeline | None = None
         for step in self.plan.steps[start:end]:
             if isinstance(step, Barrier):
                 self.barriers.device(target)
                 continue
+            if labels is not None:
+                labels.begin(target, ", ".join(step.nodes) or step.label)
             if queries is not None:
                 lib.vkCmdWriteTimestamp(target, TOP, queries, 2 * number)
             if isinstance(step, Dispatch):
@@ -110,6 +122,8 @@ class Recorder:
                 self._move(target, step)
             if queries is not None:
                 lib.vkCmdWriteTimestamp(target, BOTTOM, queries, 2 * number + 1)
+            if labels is not None:
+                labels.end(target)
             number += 1
 
     def _dispatch(
@@ -222,7 +236,7 @@ class Recorder:
                 offset=place.offset,
                 range=place.nbytes,
             )
-            native = self.core.create("buffer view", info)
+            native = self.core.create("buffer view", info).called(place.name)
             self._natives.append(native)
             self._views[buffer, format_] = native.handle
         return self._views[buffer, format_]

@@ -26,6 +26,7 @@ from vknn.runtime.vulkan.discovery import (
     PORTABILITY_SUBSET,
     float_dot_features,
 )
+from vknn.runtime.vulkan.labels import DebugLabels
 from vknn.runtime.vulkan.structs import Struct
 from vknn.runtime.vulkan.vk_result import (
     DEVICE_LOST,
@@ -72,6 +73,12 @@ class Native:
         self.on_destroy: Callable[[], None] | None = None
         live_objects.created(kind)
 
+    def called(self, text: str) -> Native:
+        """The object itself, under a name that other tools show where labels are wanted."""
+        if self._core.labels is not None:
+            self._core.labels.name(self.kind, self.handle, text)
+        return self
+
     def destroy(self) -> None:
         if self.handle is None:
             return
@@ -101,6 +108,8 @@ class Core:
         self.abandoned = False
         #: Sums of the times of streams (runtime/stream_clock.py); None where nobody asks for them.
         self.stream_clock: Any = None
+        #: Names of objects and commands for other tools; None where nobody asks for them.
+        self.labels: DebugLabels | None = None
         self.allocated = 0
         self.peak = 0
         self._queue_lock = threading.RLock()
@@ -136,6 +145,8 @@ class Core:
                 lib.vkDestroyDevice(handle[0], ffi.NULL)
             raise
         self.queue = self._queue(family, 0)
+        if self.instance.labelled:
+            self.labels = DebugLabels(self.instance.handle, self.device)
         number = self.families.count(copying) - 1
         self.copies = None if copying is None else self._queue(copying, number)
 

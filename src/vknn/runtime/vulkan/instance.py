@@ -8,13 +8,12 @@ from typing import Any
 
 from vknn import environment, forks
 from vknn.errors import DeviceError
-from vknn.runtime.vulkan import live_objects, messages, structs
+from vknn.runtime.vulkan import labels, live_objects, messages, structs
 from vknn.runtime.vulkan.structs import Struct
 from vknn.runtime.vulkan.vk_result import INITIALIZATION_FAILED, check
 from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
 
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
-DEBUG_UTILS = "VK_EXT_debug_utils"
 #: Without it loaders leave out drivers that are not wholly Vulkan's (MoltenVK, on Metal).
 PORTABILITY = "VK_KHR_portability_enumeration"
 ENUMERATE_PORTABILITY = 1  # VkInstanceCreateFlagBits
@@ -26,17 +25,21 @@ _users = 0
 
 
 class Instance:
-    """A VkInstance; with ``validate`` (VKNN_VALIDATE) it has the validation layer and listens."""
+    """A VkInstance; with ``validate`` (VKNN_VALIDATE) it has the validation layer and listens.
 
-    def __init__(self, validate: int) -> None:
+    ``labelled``: whether its devices' objects and commands are to have names for other tools.
+    """
+
+    def __init__(self, validate: int, labelled: bool = False) -> None:
         self.validate = validate
+        self.labelled = labelled and labels.EXTENSION in _extensions()
         if validate and VALIDATION_LAYER not in _layers():
             raise DeviceError(
                 "VKNN_VALIDATE is set but there is no validation layer; install it "
                 "(Debian: apt-get install vulkan-validationlayers) or unset VKNN_VALIDATE"
             )
         handle = structs.out("VkInstance")
-        info = _create_info(validate)
+        info = _create_info(validate, self.labelled)
         code = lib.vkCreateInstance(info.ptr, ffi.NULL, handle)
         if code:  # the loader's message about it must not be raised by whoever asks next
             messages.pending()
@@ -88,9 +91,16 @@ def acquire() -> Instance:
     global _current, _users
     with _lock:
         if _current is None:
-            _current = Instance(environment.read().validate)
+            env = environment.read()
+            _current = Instance(env.validate, bool(env.debug) or labels.wanted())
         _users += 1
         return _current
+
+
+def in_use() -> bool:
+    """Whether the process's instance is there, so that what it was made with stands."""
+    with _lock:
+        return _current is not None
 
 
 def release() -> None:
@@ -109,12 +119,12 @@ def abandon() -> None:
     _current, _users = None, 0
 
 
-def _create_info(validate: int) -> Struct:
+def _create_info(validate: int, labelled: bool) -> Struct:
     application = structs.make(
         "VkApplicationInfo", pApplicationName="vknn", pEngineName="vknn", apiVersion=API_VERSION
     )
     portable = PORTABILITY in _extensions()
-    wanted = [PORTABILITY] * portable + [DEBUG_UTILS] * bool(validate)
+    wanted = [PORTABILITY] * portable + [labels.EXTENSION] * bool(validate or labelled)
     layers = [VALIDATION_LAYER] * bool(validate)
     info = structs.make(
         "VkInstanceCreateInfo",
