@@ -12,11 +12,13 @@ import numpy as np
 
 from vknn.errors import DeviceError
 from vknn.runtime.host_io import HostIO
-from vknn.runtime.recorder import Recorder, submit_ranges
+from vknn.runtime.recorder import Marks, Recorder, submit_ranges
 from vknn.runtime.vulkan import commands, structs
 from vknn.runtime.vulkan.commands import CommandPool
 from vknn.runtime.vulkan.core import Core, Native
 from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
+
+TOP, BOTTOM = 0x1, 0x2000  # VkPipelineStageFlagBits
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +36,19 @@ class PlanProfile:
     upload: float
     download: float
     wall: float
+
+
+class _Timestamps(Marks):
+    """Two timestamps around each command."""
+
+    def __init__(self, queries: Any) -> None:
+        self._queries = queries
+
+    def before(self, target: Any, number: int) -> None:
+        lib.vkCmdWriteTimestamp(target, TOP, self._queries, 2 * number)
+
+    def behind(self, target: Any, number: int) -> None:
+        lib.vkCmdWriteTimestamp(target, BOTTOM, self._queries, 2 * number + 1)
 
 
 class Timer:
@@ -97,7 +112,7 @@ class Timer:
                 steps,
                 self._first if number == 0 else None,
                 self._host_io.after if number == len(ranges) - 1 else None,
-                self._queries.handle,
+                _Timestamps(self._queries.handle),
             )
             infos.append(commands.submit_info(target))
         return infos
