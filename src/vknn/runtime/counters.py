@@ -75,11 +75,13 @@ class CountedRun:
     """Values of counters.
 
     Attributes:
+        outputs: Results by name.
         by: "commands", where ``values`` has a row for each of ``plan.commands``, or "submits".
         values: float64 [rows, counters].
         passes: How often the plan was run for them.
     """
 
+    outputs: dict[str, np.ndarray]
     by: str
     values: np.ndarray
     passes: int
@@ -138,7 +140,7 @@ class CounterQueries:
                 for target in self._targets:
                     execute(commands.submit_info(target, link=link))
             values = self._values()
-        return CountedRun(self.by, values, self.passes)
+        return CountedRun(self._host_io.load(), self.by, values, self.passes)
 
     def destroy(self) -> None:
         self._undo.close()
