@@ -108,7 +108,7 @@ def covered(spans: np.ndarray) -> float:
 
 
 def command_entry(command: Command) -> Entry:
-    """What a command of a plan is timed, or counted, as."""
+    """Entry of a command of a plan."""
     if isinstance(command, Dispatch):
         return Entry(
             "vulkan",

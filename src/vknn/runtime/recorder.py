@@ -51,7 +51,7 @@ class _BoundDispatch:
 
 
 class Marks:
-    """What is recorded around commands, by their numbers in the plan, and around all of them."""
+    """Recording around commands, by their numbers in the plan, and around all of them."""
 
     def first(self, target: Any) -> None:
         """Recording in front of everything else."""
