@@ -75,7 +75,10 @@ class TimedRun:
             return self._on_host(segment, feeds, start)
         timed = segment.executable.profile(feeds)
         first = float(timed.submits[0, 0]) if len(timed.submits) else 0.0
-        # The clocks of device and host are taken to meet where the first submit begins.
+        if timed.origin is not None:
+            # No command begins before its submit: what is earlier is the calibration's error.
+            first = max(first, timed.origin)
+        # Else the clocks are taken to meet where the first submit begins.
         spans = timed.spans * 1e-9 + first
         entries = [command_entry(c) for c in segment.plan.commands]
         self.segments.append(SegmentRun(entries, start, timed.wall, spans, timed))

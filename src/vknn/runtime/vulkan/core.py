@@ -17,6 +17,7 @@ from vknn.runtime.quirks import copies_beside, device_limits
 from vknn.runtime.snapshot import Snapshot
 from vknn.runtime.vulkan import instance, live_objects, structs
 from vknn.runtime.vulkan.discovery import (
+    CALIBRATED,
     COOPERATIVE_NEEDS,
     FLOAT16,
     FLOAT_DOT,
@@ -260,7 +261,7 @@ def _device_info(families: tuple[int, ...], features: frozenset[str], snapshot: 
         links.append(
             structs.make("VkPhysicalDevice16BitStorageFeatures", storageBuffer16BitAccess=1)
         )
-    wanted = [PORTABILITY_SUBSET] if PORTABILITY_SUBSET in extensions else []
+    wanted = [name for name in (PORTABILITY_SUBSET, CALIBRATED) if name in extensions]
     if features & {"fp16_arithmetic", "int8_arithmetic"} and FLOAT16 in extensions:
         wanted.append(FLOAT16)
         links.append(

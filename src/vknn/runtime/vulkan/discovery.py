@@ -26,6 +26,7 @@ SUBGROUP_SIZE = "VK_EXT_subgroup_size_control"
 PORTABILITY_SUBSET = "VK_KHR_portability_subset"
 PIPELINE_STATISTICS = "VK_KHR_pipeline_executable_properties"
 PERFORMANCE_QUERY = "VK_KHR_performance_query"
+CALIBRATED = "VK_EXT_calibrated_timestamps"
 PERFORMANCE_FEATURES = "VkPhysicalDevicePerformanceQueryFeaturesKHR"
 #: Structs that tell of a GPU's processors -> their extensions.
 _UNIT_PROPERTIES = {
