@@ -6,6 +6,16 @@ from vknn.runtime.vulkan import vk_result
 
 #: Texts whose remedy other tests apply.
 ELSEWHERE = {
+    "no counters are named: --counters list shows what there is": (
+        "profiling/test_counters.py::test_unknown_counters"
+    ),
+    "the device has no counter {}{}: --counters list shows what there is": (
+        "profiling/test_counters.py::test_unknown_counters"
+    ),
+    "on Linux, set dev.i915.perf_stream_paranoid=0 (sysctl; dev.xe.observation_paranoid=0 with the "
+    "xe kernel driver), and try INTEL_DEBUG=no-oaconfig": (
+        "profiling/test_counters.py::test_the_switch_that_a_driver_needs"
+    ),
     "--capture-file needs --capture": "profiling/test_renderdoc.py::test_capture_file_alone",
     "a device is open, and RenderDoc sees only those that are opened after it: close all sessions "
     "first": "profiling/test_renderdoc.py::test_a_session_that_is_open",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from pathlib import Path
 
-from vknn import __version__
 from vknn.cli.arguments import add_inputs, add_model, add_runs, opened, shapes
+from vknn.cli.capture import add_capture, capture_wanted, run_capture
+from vknn.cli.counters import add_counters, run_counters
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import progress, show, write_json
 from vknn.errors import VknnError
@@ -19,8 +19,6 @@ from vknn.profiling import (
     static,
     static_difference,
 )
-from vknn.profiling.renderdoc import renderdoc_capture
-from vknn.tool_inputs import complete_feeds
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -35,18 +33,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--trace", type=Path, metavar="FILE.json", help="write a trace for ui.perfetto.dev"
     )
 
-    group = parser.add_argument_group("for other tools")
-    group.add_argument(
-        "--capture",
-        choices=("renderdoc",),
-        help="have one run captured by RenderDoc, in place of a profile",
-    )
-    group.add_argument(
-        "--capture-file",
-        type=Path,
-        metavar="FILE",
-        help="beginning of the capture's name (the model's, in this folder)",
-    )
+    add_counters(parser)
+    add_capture(parser)
 
     group = parser.add_argument_group("static profile, without a run")
     group.add_argument(
@@ -73,11 +61,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Times of every dispatch, or with --static what the driver made of it."""
-    if args.capture is not None:
-        _capture(args)
+    if capture_wanted(args):
+        run_capture(args)
         return
-    if args.capture_file is not None:
-        raise VknnError("--capture-file needs --capture")
+    if args.counters is not None:
+        run_counters(args)
+        return
     if args.static:
         _static(args)
         return
@@ -101,22 +90,6 @@ def run(args: argparse.Namespace) -> None:
         return
     show(result.table(args.sort, args.limit))
     show(result.totals_table())
-
-
-def _capture(args: argparse.Namespace) -> None:
-    path = args.capture_file or Path(Path(args.model).stem)
-    comment = f"vknn {__version__}: {args.model}"
-    with renderdoc_capture(path, comment) as capture, opened(args) as session:
-        if session.device is None:
-            raise VknnError("nothing to capture: NumPy computes, not a device")
-        feeds = complete_feeds(session, read_feeds(args, session), shapes(args, session))
-        session.run(feeds)  # compiles pipelines, which are not what is looked for
-        with capture.frame():
-            session.run(feeds)
-    if args.json:
-        write_json(json.dumps({"captures": list(map(str, capture.files))}))
-    else:
-        print("\n".join(f"written: {file}" for file in capture.files))
 
 
 def _static(args: argparse.Namespace) -> None:

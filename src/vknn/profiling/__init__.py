@@ -1,6 +1,7 @@
 """Profiling: time per dispatch on the device, per run on the host, and of a cold start."""
 
 from vknn.profiling.bench import Benchmark, Series, bench
+from vknn.profiling.counter_profile import CounterProfile, count, counters
 from vknn.profiling.invocation import HotLoop, Tally
 from vknn.profiling.limits import Limits, measure_limits
 from vknn.profiling.modelled import ASSUMPTIONS, Assumptions, ModelledTime
@@ -14,6 +15,7 @@ __all__ = [
     "ASSUMPTIONS",
     "Assumptions",
     "Benchmark",
+    "CounterProfile",
     "Entry",
     "HotLoop",
     "Limits",
@@ -28,6 +30,8 @@ __all__ = [
     "Tally",
     "Timing",
     "bench",
+    "count",
+    "counters",
     "measure_limits",
     "profile",
     "renderdoc_capture",

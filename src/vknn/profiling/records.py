@@ -75,9 +75,12 @@ class TimedRun:
             return self._on_host(segment, feeds, start)
         timed = segment.executable.profile(feeds)
         first = float(timed.submits[0, 0]) if len(timed.submits) else 0.0
-        # The clocks of device and host are taken to meet where the first submit begins.
+        if timed.origin is not None:
+            # No command begins before its submit: what is earlier is the calibration's error.
+            first = max(first, timed.origin)
+        # Else the clocks are taken to meet where the first submit begins.
         spans = timed.spans * 1e-9 + first
-        entries = [_entry(c) for c in segment.plan.commands]
+        entries = [command_entry(c) for c in segment.plan.commands]
         self.segments.append(SegmentRun(entries, start, timed.wall, spans, timed))
         return timed.outputs
 
@@ -107,7 +110,8 @@ def covered(spans: np.ndarray) -> float:
     return float(np.maximum(ordered[:, 1] - np.maximum(ordered[:, 0], before), 0.0).sum())
 
 
-def _entry(command: Command) -> Entry:
+def command_entry(command: Command) -> Entry:
+    """Entry of a command of a plan."""
     if isinstance(command, Dispatch):
         return Entry(
             "vulkan",

@@ -15,6 +15,7 @@ from vknn import forks, interrupts
 from vknn.errors import DeviceError
 from vknn.plan import Plan, Role
 from vknn.run_limits import acquire, held
+from vknn.runtime.counters import CountedRun, Counter, CounterQueries
 from vknn.runtime.device import Device
 from vknn.runtime.device_array import DeviceArray, on_host, storage_dtype
 from vknn.runtime.device_run import DeviceRun
@@ -162,6 +163,23 @@ class Executable(Closing):
             profile = self._timer.run(feeds, lambda info: self._execute([info]))
         messages.raise_pending()
         return profile
+
+    @interrupts.uninterrupted
+    def count(self, feeds: Mapping[str, np.ndarray], chosen: Sequence[Counter]) -> CountedRun:
+        """Values of counters around each command, or each submit, of runs as of :meth:`run`.
+
+        Raises DeviceError where the device has no counters, or another process counts.
+        """
+        self._host_io.check(feeds)
+        with self._lock:
+            self._ready()
+            queries = CounterQueries(self._core, self._run.recorder, self._host_io, chosen)
+            try:
+                found = queries.run(feeds, lambda info: self._execute([info]))
+            finally:
+                queries.destroy()
+        messages.raise_pending()
+        return found
 
     @interrupts.uninterrupted
     def compiled(self, *, texts: bool = False) -> list[CompiledPipeline]:

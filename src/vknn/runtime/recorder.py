@@ -26,7 +26,6 @@ VK_FORMATS = {
     TexelFormat.RGBA16_UINT: 95,
 }
 BIND_COMPUTE = 1  # VK_PIPELINE_BIND_POINT_COMPUTE
-TOP, BOTTOM = 0x1, 0x2000  # VkPipelineStageFlagBits
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +48,22 @@ class _BoundDispatch:
     pipeline: Pipeline
     sets: Any
     push: Any
+
+
+class Marks:
+    """Recording around commands, by their numbers in the plan, and around all of them."""
+
+    def first(self, target: Any) -> None:
+        """Recording in front of everything else."""
+
+    def before(self, target: Any, number: int) -> None:
+        """Recording in front of a command."""
+
+    def behind(self, target: Any, number: int) -> None:
+        """Recording behind a command."""
+
+    def last(self, target: Any) -> None:
+        """Recording behind everything else."""
 
 
 class Recorder:
@@ -79,14 +94,15 @@ class Recorder:
         steps: tuple[int, int],
         before: Callable[[Any], None] | None = None,
         after: Callable[[Any], None] | None = None,
-        queries: Any = None,
+        marks: Marks | None = None,
     ) -> None:
         """Recording of ``steps`` (start, end). ``before`` and ``after`` add the copies in and out.
 
-        With ``queries`` (a VkQueryPool) each command writes its two timestamps; the queries are
-        numbered through the whole plan.
+        ``marks`` are recorded around them, and around each command, numbered through the plan.
         """
         commands.begin(self.core, target)
+        if marks is not None:
+            marks.first(target)
         labels = self.core.labels
         if labels is not None:
             labels.begin(target, self.plan.name)
@@ -95,14 +111,16 @@ class Recorder:
         if before is not None:
             before(target)
             self.barriers.device(target)
-        self._steps(target, steps, queries)
+        self._steps(target, steps, marks)
         if after is not None:
             after(target)
         if labels is not None:
             labels.end(target)
+        if marks is not None:
+            marks.last(target)
         commands.end(self.core, target)
 
-    def _steps(self, target: Any, steps: tuple[int, int], queries: Any) -> None:
+    def _steps(self, target: Any, steps: tuple[int, int], marks: Marks | None) -> None:
         start, end = steps
         number = sum(1 for step in self.plan.steps[:start] if not isinstance(step, Barrier))
         bound = iter(self._bound[sum(isinstance(s, Dispatch) for s in self.plan.steps[:start]) :])
@@ -114,14 +132,14 @@ class Recorder:
                 continue
             if labels is not None:
                 labels.begin(target, ", ".join(step.nodes) or step.label)
-            if queries is not None:
-                lib.vkCmdWriteTimestamp(target, TOP, queries, 2 * number)
+            if marks is not None:
+                marks.before(target, number)
             if isinstance(step, Dispatch):
                 current = self._dispatch(target, step, next(bound), current)
             else:
                 self._move(target, step)
-            if queries is not None:
-                lib.vkCmdWriteTimestamp(target, BOTTOM, queries, 2 * number + 1)
+            if marks is not None:
+                marks.behind(target, number)
             if labels is not None:
                 labels.end(target)
             number += 1

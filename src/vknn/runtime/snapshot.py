@@ -97,6 +97,7 @@ class Snapshot:
         unit_lanes: Multiply-adds that one of them starts a clock; 0 where not told.
         unit_subgroups: Subgroups that one of them can hold; 0 where not told.
         is_null: Whether it computes nothing: its driver runs without the GPU.
+        performance_queries: Whether counters can be read around commands and submits.
     """
 
     index: int = 0
@@ -136,6 +137,7 @@ class Snapshot:
     unit_lanes: int = 0
     unit_subgroups: int = 0
     is_null: bool = False
+    performance_queries: bool = False
 
     def __repr__(self) -> str:
         """In a line what tells devices apart; the attributes have the rest."""

@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 
 from vknn.errors import DeviceError
+from vknn.runtime.calibration import calibration
 from vknn.runtime.host_io import HostIO
-from vknn.runtime.recorder import Recorder, submit_ranges
+from vknn.runtime.recorder import Marks, Recorder, submit_ranges
 from vknn.runtime.vulkan import commands, structs
 from vknn.runtime.vulkan.commands import CommandPool
 from vknn.runtime.vulkan.core import Core, Native
 from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
+
+TOP, BOTTOM = 0x1, 0x2000  # VkPipelineStageFlagBits
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +29,8 @@ class PlanProfile:
     ``spans``: begin and end of each of ``plan.commands``, float64 [n, 2], counted from the first
     begin. ``submits``: begin and end of each submit as the host saw it, float64 [m, 2], counted
     from the start of the run. ``upload``, ``download``: copying in and out. ``wall``: all of it.
+    ``origin``: the first begin, in seconds from the start of the run; None where the device's clock
+    cannot be held against the host's.
     """
 
     outputs: dict[str, np.ndarray]
@@ -34,6 +39,20 @@ class PlanProfile:
     upload: float
     download: float
     wall: float
+    origin: float | None = None
+
+
+class _Timestamps(Marks):
+    """Two timestamps around each command."""
+
+    def __init__(self, queries: Any) -> None:
+        self._queries = queries
+
+    def before(self, target: Any, number: int) -> None:
+        lib.vkCmdWriteTimestamp(target, TOP, self._queries, 2 * number)
+
+    def behind(self, target: Any, number: int) -> None:
+        lib.vkCmdWriteTimestamp(target, BOTTOM, self._queries, 2 * number + 1)
 
 
 class Timer:
@@ -46,6 +65,7 @@ class Timer:
                 "it cannot be profiled by dispatch"
             )
         self._core, self._host_io = core, host_io
+        self._calibration = calibration(core)
         self._count = 2 * len(recorder.plan.commands)
         self._undo = ExitStack()
         with ExitStack() as undo:
@@ -71,8 +91,13 @@ class Timer:
         done = time.perf_counter()
         outputs = self._host_io.load()
         end = time.perf_counter()
-        host = np.array(submits)
-        return PlanProfile(outputs, self._spans(), host, stored - start, end - done, end - start)
+        spans, first = self._spans()
+        origin = None
+        if first is not None and self._calibration is not None:
+            origin = self._calibration.seconds(first, self._mask) - start
+        return PlanProfile(
+            outputs, spans, np.array(submits), stored - start, end - done, end - start, origin
+        )
 
     def destroy(self) -> None:
         self._undo.close()
@@ -97,7 +122,7 @@ class Timer:
                 steps,
                 self._first if number == 0 else None,
                 self._host_io.after if number == len(ranges) - 1 else None,
-                self._queries.handle,
+                _Timestamps(self._queries.handle),
             )
             infos.append(commands.submit_info(target))
         return infos
@@ -106,9 +131,15 @@ class Timer:
         lib.vkCmdResetQueryPool(target, self._queries.handle, 0, max(1, self._count))
         self._host_io.before(target)
 
-    def _spans(self) -> np.ndarray:
+    @property
+    def _mask(self) -> int:
+        """Bits that timestamps have: fewer than 64 on some devices, where they wrap."""
+        return (1 << self._core.snapshot.queue_families[self._core.family].timestamp_bits) - 1
+
+    def _spans(self) -> tuple[np.ndarray, int | None]:
+        """Nanoseconds since the first begin, [n, 2], and the first begin as a timestamp."""
         if not self._count:
-            return np.zeros((0, 2))
+            return np.zeros((0, 2)), None
         code = lib.vkGetQueryPoolResults(
             self._core.device,
             self._queries.handle,
@@ -121,8 +152,6 @@ class Timer:
         )
         self._core.check(code, "reading timestamps")
         ticks = np.frombuffer(ffi.buffer(self._results), np.uint64).reshape(-1, 2)
-        # Counters have fewer than 64 bits on some devices, and may wrap during the run.
-        bits = self._core.snapshot.queue_families[self._core.family].timestamp_bits
-        mask = np.uint64((1 << bits) - 1)
-        elapsed = (ticks - ticks[0, 0]) & mask
-        return elapsed.astype(np.float64) * self._core.snapshot.timestamp_period
+        elapsed = (ticks - ticks[0, 0]) & np.uint64(self._mask)
+        spans = elapsed.astype(np.float64) * self._core.snapshot.timestamp_period
+        return spans, int(ticks[0, 0]) & self._mask

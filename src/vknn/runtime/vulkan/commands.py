@@ -82,12 +82,19 @@ class Semaphore:
 
 
 def submit_info(
-    commands: Any, wait: Semaphore | None = None, signal: Semaphore | None = None
+    commands: Any,
+    wait: Semaphore | None = None,
+    signal: Semaphore | None = None,
+    link: Struct | None = None,
 ) -> Struct:
-    """VkSubmitInfo for one command buffer, behind ``wait`` and before ``signal``."""
+    """VkSubmitInfo for one command buffer, behind ``wait`` and before ``signal``.
+
+    ``link``: what hangs on it (pNext).
+    """
     waits, signals = [wait.handle] if wait else [], [signal.handle] if signal else []
     return structs.make(
         "VkSubmitInfo",
+        pNext=link,
         commandBufferCount=1,
         pCommandBuffers=[commands],
         waitSemaphoreCount=len(waits),

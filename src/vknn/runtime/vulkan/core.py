@@ -17,11 +17,14 @@ from vknn.runtime.quirks import copies_beside, device_limits
 from vknn.runtime.snapshot import Snapshot
 from vknn.runtime.vulkan import instance, live_objects, structs
 from vknn.runtime.vulkan.discovery import (
+    CALIBRATED,
     COOPERATIVE_NEEDS,
     FLOAT16,
     FLOAT_DOT,
     FLOAT_DOT_FIELD,
     INTEGER_DOT,
+    PERFORMANCE_FEATURES,
+    PERFORMANCE_QUERY,
     PIPELINE_STATISTICS,
     PORTABILITY_SUBSET,
     float_dot_features,
@@ -126,7 +129,7 @@ class Core:
         listed = self.instance.physical_devices()
         if self.snapshot.index >= len(listed):
             raise DeviceError(f"{self.snapshot.name} is not listed any more; open it again")
-        physical = listed[self.snapshot.index]
+        self.physical = physical = listed[self.snapshot.index]
         family = self.snapshot.compute_family
         if family is None:
             raise DeviceError(f"{self.snapshot.name} has no compute queue")
@@ -135,7 +138,7 @@ class Core:
         copying = self.snapshot.copy_family if beside else None
         self.families = (family,) if copying is None else (family, copying)
         handle = structs.out("VkDevice")
-        info = _device_info(self.families, self.limits.features, self.snapshot.extensions)
+        info = _device_info(self.families, self.limits.features, self.snapshot)
         try:
             check(lib.vkCreateDevice(physical, info.ptr, ffi.NULL, handle), "opening the device")
             self.device = handle[0]
@@ -246,10 +249,9 @@ class Core:
             live_objects.destroyed("device")
 
 
-def _device_info(
-    families: tuple[int, ...], features: frozenset[str], extensions: frozenset[str]
-) -> Struct:
+def _device_info(families: tuple[int, ...], features: frozenset[str], snapshot: Snapshot) -> Struct:
     """VkDeviceCreateInfo with a queue of each of the families and exactly the features in use."""
+    extensions = snapshot.extensions
     links = [
         structs.make(
             "VkPhysicalDeviceFeatures2", features={"shaderInt64": int("int64" in features)}
@@ -259,7 +261,7 @@ def _device_info(
         links.append(
             structs.make("VkPhysicalDevice16BitStorageFeatures", storageBuffer16BitAccess=1)
         )
-    wanted = [PORTABILITY_SUBSET] if PORTABILITY_SUBSET in extensions else []
+    wanted = [name for name in (PORTABILITY_SUBSET, CALIBRATED) if name in extensions]
     if features & {"fp16_arithmetic", "int8_arithmetic"} and FLOAT16 in extensions:
         wanted.append(FLOAT16)
         links.append(
@@ -286,6 +288,9 @@ def _device_info(
                 "VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR", pipelineExecutableInfo=1
             )
         )
+    if snapshot.performance_queries:
+        wanted.append(PERFORMANCE_QUERY)
+        links.append(structs.make(PERFORMANCE_FEATURES, performanceCounterQueryPools=1))
     if "cooperative_matrix" in features:
         wanted += COOPERATIVE_NEEDS
         links += [

@@ -25,6 +25,9 @@ SUBGROUP_SIZE = "VK_EXT_subgroup_size_control"
 #: Of a driver that is not wholly Vulkan's; who uses such a device has to switch it on.
 PORTABILITY_SUBSET = "VK_KHR_portability_subset"
 PIPELINE_STATISTICS = "VK_KHR_pipeline_executable_properties"
+PERFORMANCE_QUERY = "VK_KHR_performance_query"
+CALIBRATED = "VK_EXT_calibrated_timestamps"
+PERFORMANCE_FEATURES = "VkPhysicalDevicePerformanceQueryFeaturesKHR"
 #: Structs that tell of a GPU's processors -> their extensions.
 _UNIT_PROPERTIES = {
     "VkPhysicalDeviceShaderCorePropertiesAMD": "VK_AMD_shader_core_properties",
@@ -117,6 +120,7 @@ def snapshot(index: int, device: Any, function: Callable[[str], Any]) -> Snapsho
         subgroup_size=subgroup.subgroupSize,
         max_allocation=parts["VkPhysicalDeviceMaintenance3Properties"].maxMemoryAllocationSize,
         non_coherent_atom=limits.nonCoherentAtomSize,
+        performance_queries=_performance_queries(device, extensions),
         timestamp_period=limits.timestampPeriod,
         pipeline_cache_uuid=bytes(properties.pipelineCacheUUID),
         cooperative=cooperative,
@@ -242,6 +246,16 @@ def _features(
         "timestamps": any(f.timestamp_bits for f in families),
     }
     return frozenset(name for name, there in present.items() if there)
+
+
+def _performance_queries(device: Any, extensions: frozenset[str]) -> bool:
+    if PERFORMANCE_QUERY not in extensions:
+        return False
+    features = structs.make(PERFORMANCE_FEATURES)
+    lib.vkGetPhysicalDeviceFeatures2(
+        device, structs.chain(structs.make("VkPhysicalDeviceFeatures2"), features).ptr
+    )
+    return bool(features.ptr.performanceCounterQueryPools)
 
 
 def _cooperative(device: Any, function: Callable[[str], Any]) -> tuple[CooperativeMatrix, ...]:

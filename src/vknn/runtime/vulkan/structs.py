@@ -91,9 +91,9 @@ def listed(
         count = out("uint32_t")
         if code := call(count, ffi.NULL):
             break
-        entries = _entries(name, max(1, count[0]))
-        if not (code := call(count, entries.ptr)):
-            return SUCCESS, [read(entries.ptr[i]) for i in range(count[0])]
+        found = entries(name, max(1, count[0]))
+        if not (code := call(count, found.ptr)):
+            return SUCCESS, [read(found.ptr[i]) for i in range(count[0])]
         if code != INCOMPLETE:
             break
     return code or SUCCESS, []
@@ -114,7 +114,8 @@ def chain(*structs: Struct) -> Struct:
     return structs[0]
 
 
-def _entries(name: str, count: int) -> Struct:
+def entries(name: str, count: int) -> Struct:
+    """An array for so many structs of a type, or handles, that a function writes."""
     ctype = ffi.typeof(name)
     if ctype.kind == "struct" and "sType" in _members(name):
         return array(name, [make(name) for _ in range(count)])
