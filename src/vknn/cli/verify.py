@@ -9,7 +9,7 @@ from vknn.cli.arguments import add_inputs, add_model, opened, shapes
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import progress, show, write_json
 from vknn.crosscheck import verify
-from vknn.crosscheck.verify import CUMULATIVE
+from vknn.crosscheck.check import CUMULATIVE
 
 
 def add(parser: argparse.ArgumentParser) -> None:

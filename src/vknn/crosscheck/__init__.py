@@ -2,7 +2,8 @@
 
 from vknn.crosscheck.comparison import ArrayComparison, compare
 from vknn.crosscheck.outputs import output_errors
-from vknn.crosscheck.report import VerifyReport, VerifyRow
+from vknn.crosscheck.report import VerifyReport
+from vknn.crosscheck.row import VerifyRow
 from vknn.crosscheck.tolerance import UNIT, Allowance, allowances
 from vknn.crosscheck.verify import verify
 

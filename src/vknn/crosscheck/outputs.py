@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from vknn.crosscheck.check import CUMULATIVE, widened
 from vknn.crosscheck.comparison import compare
 from vknn.crosscheck.tolerance import Allowance
-from vknn.crosscheck.verify import CUMULATIVE, widened
 from vknn.session import Session
 
 
