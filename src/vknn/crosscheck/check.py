@@ -15,7 +15,7 @@ from vknn.crosscheck.carried import ROOM, carried_errors
 from vknn.crosscheck.comparison import ArrayComparison, compare
 from vknn.crosscheck.metrics import Metric, measure
 from vknn.crosscheck.programs import KeptPrograms
-from vknn.crosscheck.range import OutOfRangeError, any_faint, flushed, magnitude
+from vknn.crosscheck.range import RangeLimit, any_faint, flushed
 from vknn.crosscheck.report import VerifyReport
 from vknn.crosscheck.row import VerifyRow
 from vknn.crosscheck.storage import (
@@ -55,8 +55,8 @@ class CheckOptions:
         progress: Likewise.
         metrics: Functions of one's own by name, for comparisons with metrics; None: without any.
         keep_arrays: Whether the report has the arrays that were compared.
-        limit: Magnitude beyond which nothing is claimed: a reference that has numbers beyond it, or
-            such that are none, raises OutOfRangeError. Subnormal numbers then may count as zeros.
+        limit: Of magnitudes; the check of inputs that lead beyond it raises OutOfRangeError.
+            Subnormal numbers then may count as zeros.
     """
 
     tolerance: float | None = None
@@ -65,7 +65,7 @@ class CheckOptions:
     progress: ProgressCallback | None = None
     metrics: Mapping[str, Metric] | None = None
     keep_arrays: bool = True
-    limit: float | None = None
+    limit: RangeLimit | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,8 +176,7 @@ class GraphCheck:
 
         reference.run(graph, feeds, observe=keep)
         if self.options.limit is not None:
-            if magnitude(known.values()) > self.options.limit:
-                raise OutOfRangeError
+            self.options.limit.check(known)
             self.faint = self.faint or any_faint(known.values())
         known.update((v, v.constant) for v in graph.values() if v.constant is not None)
         return known

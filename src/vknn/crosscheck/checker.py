@@ -54,6 +54,13 @@ class InputChecker:
         found = agreement_of(self.session, self._recipe, check.actual, check.expected)
         return replace(report, agreement=found)
 
+    @property
+    def model_name(self) -> str:
+        """Name of the model in reports."""
+        if self._name is not None:
+            return self._name
+        return str(getattr(self.session.model, "file", None) or "model")
+
     def close(self) -> None:
         """Release of the programs; may be called twice."""
         self._programs.close()

@@ -19,6 +19,11 @@ from vknn.crosscheck.places import (
 from vknn.crosscheck.tolerance import Allowance
 from vknn.errors import VknnError
 
+
+class MetricError(VknnError):
+    """A function of one's own failed, or gave no number."""
+
+
 #: Bars of a histogram.
 BARS = 32
 #: A function of one's own: of the device's array and the reference's, to a number.
@@ -135,7 +140,7 @@ def measure(
         own: Functions of one's own by name.
 
     Raises:
-        vknn.VknnError: A function of one's own fails, or gives no number.
+        MetricError: A function of one's own fails, or gives no number.
     """
     alike = actual.shape == expected.shape and actual.dtype == expected.dtype
     if not alike or not expected.size or expected.dtype.kind not in "fiub":
@@ -194,11 +199,11 @@ def _ordinals(array: np.ndarray, held: str) -> np.ndarray:
 
 
 def applied(name: str, metric: Metric, actual: np.ndarray, expected: np.ndarray) -> float:
-    """The number that a function of one's own gives for two arrays. Raises VknnError."""
+    """The number that a function of one's own gives for two arrays. Raises MetricError."""
     try:
         return float(metric(actual.copy(), expected.copy()))
     except Exception as error:
-        raise VknnError(
+        raise MetricError(
             f"metric {name!r} failed for arrays of {expected.dtype} {list(expected.shape)}: "
             f"{type(error).__name__}: {error}"
         ) from error

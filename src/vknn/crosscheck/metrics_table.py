@@ -45,7 +45,10 @@ class NotFiniteSource:
             "the model itself makes it" if self.side == "both"
             else "by itself" if self.alone else "after the operators before it"
         )  # fmt: skip
-        return f"first {self.kind}: {self.op} {self.layer!r} ({self.count} element{plural}{where}), {who}"
+        return (
+            f"first {self.kind}: {self.op} {self.layer!r} ({self.count} element{plural}{where}), "
+            f"{who}"
+        )
 
 
 def first_not_finite(rows: Iterable[VerifyRow]) -> NotFiniteSource | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from vknn.errors import VknnError
-from vknn.graph import Op
+from vknn.graph import Op, Value
 
 #: Magnitudes beyond which sums, squares and what is stored may have no number, by precision and
 #: arithmetic.
@@ -30,19 +31,41 @@ class OutOfRangeError(VknnError):
         super().__init__("the reference leaves the range of numbers that is compared")
 
 
-def magnitude(arrays: Iterable[np.ndarray]) -> float:
+@dataclass(eq=False)
+class RangeLimit:
+    """Limit of magnitudes beyond which nothing is claimed.
+
+    Attributes:
+        largest: The limit.
+        learning: True where values beyond it are the model's own, such as masks of minus infinity:
+            they then may be so later, too.
+        beyond: Names of these values.
+    """
+
+    largest: float
+    learning: bool = True
+    beyond: set[str] = field(default_factory=set)
+
+    def check(self, known: Mapping[Value, np.ndarray]) -> None:
+        """Check of a graph's values by the reference. Raises OutOfRangeError."""
+        found = {v.name for v, array in known.items() if magnitude(array) > self.largest}
+        if self.learning:
+            self.beyond |= found
+        elif found - self.beyond:
+            raise OutOfRangeError
+
+
+def magnitude(array: np.ndarray) -> float:
     """The largest magnitude of floats; infinite where one is NaN or infinite."""
-    largest = 0.0
-    for array in arrays:
-        if array.dtype.kind == "f" and array.size:
-            ends = float(array.min()), float(array.max())
-            largest = max(largest, -ends[0], ends[1]) if np.isfinite(ends).all() else np.inf
-    return largest
+    if array.dtype.kind != "f" or not array.size:
+        return 0.0
+    low, high = float(array.min()), float(array.max())
+    return max(-low, high) if np.isfinite([low, high]).all() else np.inf
 
 
 def any_faint(arrays: Iterable[np.ndarray]) -> bool:
     """Whether one of them has nothing but zeros and numbers that are near to subnormal ones."""
-    return any(0.0 < magnitude([array]) < FAINTEST for array in arrays)
+    return any(0.0 < magnitude(array) < FAINTEST for array in arrays)
 
 
 def flushed(

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import math
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -15,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vknn.crosscheck.comparison import ArrayComparison
+from vknn.crosscheck.json_text import json_text
 from vknn.crosscheck.metrics_table import (
     NotFiniteSource,
     first_not_finite,
@@ -207,21 +206,5 @@ def _key(name: str) -> str:
     return name.lstrip("/").replace("\\", "_")
 
 
-def json_text(document: Any, indent: int | None = 2) -> str:
-    """A document as JSON: infinities and NaN as strings, without metrics that there are not."""
-    return json.dumps(_plain(document), indent=indent)
-
-
 def _both(row: VerifyRow) -> tuple[ArrayComparison | None, ArrayComparison | None]:
     return row.isolated, row.cumulative
-
-
-def _plain(value: Any) -> Any:
-    """JSON has no infinities and no NaN."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items() if not (k == "metrics" and v is None)}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return value
