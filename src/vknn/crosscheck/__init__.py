@@ -1,9 +1,23 @@
 """The cross-check: every operator on the device, held against NumPy."""
 
 from vknn.crosscheck.comparison import ArrayComparison, compare
+from vknn.crosscheck.data_report import DataReport
+from vknn.crosscheck.data_rows import DataAgreement, DataRow, SearchTrace, WorstInput
+from vknn.crosscheck.metrics import (
+    ArrayMetrics,
+    ErrorHistogram,
+    ErrorSpread,
+    MetricError,
+    NotFinite,
+    measure,
+)
+from vknn.crosscheck.metrics_table import NotFiniteSource
 from vknn.crosscheck.outputs import output_errors
+from vknn.crosscheck.over_data import InputRecord, verify_over
+from vknn.crosscheck.places import ChannelErrors, ErrorMap
 from vknn.crosscheck.report import VerifyReport
 from vknn.crosscheck.row import VerifyRow
+from vknn.crosscheck.search import search
 from vknn.crosscheck.tolerance import UNIT, Allowance, allowances
 from vknn.crosscheck.verify import verify
 
@@ -11,10 +25,27 @@ __all__ = [
     "UNIT",
     "Allowance",
     "ArrayComparison",
+    "ArrayMetrics",
+    "ChannelErrors",
+    "DataAgreement",
+    "DataReport",
+    "DataRow",
+    "ErrorHistogram",
+    "ErrorMap",
+    "ErrorSpread",
+    "InputRecord",
+    "MetricError",
+    "NotFinite",
+    "NotFiniteSource",
+    "SearchTrace",
     "VerifyReport",
     "VerifyRow",
+    "WorstInput",
     "allowances",
     "compare",
+    "measure",
     "output_errors",
+    "search",
     "verify",
+    "verify_over",
 ]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from vknn.answers import Found, Placement, Recipe, decode, find_recipe
+from vknn.answers.looking import NO_RECIPE
 from vknn.answers.nms import overlaps
 from vknn.errors import VknnError
 from vknn.session import Session
@@ -210,7 +211,9 @@ def _picture_size(session: Session, recipe: Recipe) -> tuple[int, int]:
 def _recipe(
     session: Session, recipe: Recipe | str | os.PathLike[str] | None
 ) -> tuple[Recipe | None, bool]:
-    """The recipe, and whether the user gave it."""
+    """The recipe, and whether the user gave it, or wants none."""
+    if str(recipe) == NO_RECIPE:
+        return None, True
     if recipe is not None:
         return (recipe if isinstance(recipe, Recipe) else Recipe.load(Path(recipe))), True
     found = find_recipe(session, getattr(session.model, "file", None))

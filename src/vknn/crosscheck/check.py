@@ -11,37 +11,28 @@ import numpy as np
 
 from vknn import reference
 from vknn.compile import compile_graph
-from vknn.crosscheck.carried import ROOM, carried_errors
+from vknn.crosscheck.carried import carried_errors
 from vknn.crosscheck.comparison import ArrayComparison, compare
+from vknn.crosscheck.cumulative import CUMULATIVE, at_least, moved, widened
 from vknn.crosscheck.metrics import Metric, measure
 from vknn.crosscheck.programs import KeptPrograms
 from vknn.crosscheck.range import RangeLimit, any_faint, flushed
 from vknn.crosscheck.report import VerifyReport
 from vknn.crosscheck.row import VerifyRow
 from vknn.crosscheck.storage import (
-    BFLOAT_UNIT,
     HALF_SUMS,
     HALF_UNIT,
     UNITS,
     as_held,
     infinite_beyond_half,
 )
-from vknn.crosscheck.tolerance import UNIT, Allowance, allowances
+from vknn.crosscheck.tolerance import Allowance, allowances
 from vknn.graph import Continuation, DType, Graph, Node, TensorType, Value
 from vknn.ops.detection.order import in_order_of
 from vknn.partition import refine
 from vknn.program import Program
 from vknn.session import Session, engine_of
 from vknn.tool_inputs import ProgressCallback
-
-#: Share of a tensor's own range that errors may add up to over a whole network, by precision
-#: and arithmetic. Roundings to bfloat16 are larger than those to float16 by their units.
-CUMULATIVE = {
-    ("fp32", "fp32"): 1e-4,
-    ("fp16", "fp32"): 2e-2,
-    ("fp16", "fp16"): 4e-2,
-    ("bf16", "fp32"): 2e-2 * BFLOAT_UNIT / HALF_UNIT,
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +87,8 @@ class GraphCheck:
     #: Values of outputs by name, and the errors that are carried to values.
     ends: dict[str, Value] = field(default_factory=dict)
     carried: dict[Value, float] = field(default_factory=dict)
+    #: The reference's outputs, and their allowances as rows.
+    wide: dict[Value, tuple[np.ndarray, Allowance]] = field(default_factory=dict)
     #: Graphs checked so far; those behind the first one come of continuations.
     stages: int = 0
     #: Whether arrays come up that a device may take as zeros.
@@ -122,6 +115,7 @@ class GraphCheck:
         continuation = graph.continuation
         graph = Graph(graph.inputs, graph.outputs, graph.nodes, graph.name)
         known = self._reference(graph, feeds)
+        ends = set(graph.outputs.values())
         after, placement = self._cumulative(graph, feeds)
         checked: list[_Checked] = []
         for number, node in enumerate(graph.nodes):
@@ -129,6 +123,7 @@ class GraphCheck:
             checked += self._rows(node, known, after, placement[node])
         self._tell(len(graph.nodes), graph, "outputs")
         self.rows += self._explained(graph, known, checked)
+        self.wide.update((c.value, (c.right, c.wide)) for c in checked if c.value in ends)
         made = {v: node for node in graph.nodes for v in node.outputs}
         self.makers.update((name, made[v]) for name, v in graph.outputs.items() if v in made)
         self.ends.update(graph.outputs)
@@ -257,7 +252,7 @@ class GraphCheck:
             yield self._held_again(c) if c in late else c.row
 
     def _held_again(self, c: _Checked) -> VerifyRow:
-        wide = _moved(c.wide, self.carried.get(c.value, 0.0))
+        wide = moved(c.wide, self.carried.get(c.value, 0.0))
         return replace(c.row, cumulative=self._compared(c.chained, c.right, wide))
 
     def _may_be_flushed(self, comparison: ArrayComparison) -> bool:
@@ -364,7 +359,8 @@ class GraphCheck:
             bound = widened(exact, expected, self._share)
             value = self.ends.get(name)
             if value is not None:
-                bound = _moved(bound, self.carried.get(value, 0.0))
+                bound = at_least(bound, expected, self.wide.get(value))
+                bound = moved(bound, self.carried.get(value, 0.0))
             value = self.graph.outputs.get(name)
             if value is not None and self._at_random(value):
                 continue
@@ -372,19 +368,3 @@ class GraphCheck:
                 result = in_order_of(self.makers[name].op, result, expected)
             found.append((name, self._compared(result, expected, bound)))
         return tuple(found)
-
-
-def _moved(allowance: Allowance, error: float) -> Allowance:
-    """An allowance where an error is carried on to a result."""
-    return Allowance(allowance.magnitude, np.maximum(allowance.allowed, ROOM * error))
-
-
-def widened(allowance: Allowance, expected: np.ndarray, share: float) -> Allowance:
-    """An allowance for cumulative results: a share of the range, for integers at least 1."""
-    if expected.size == 0 or expected.dtype.kind not in "fiu":
-        return allowance
-    size = np.abs(expected.astype(np.float64))
-    largest = float(np.max(size, initial=0.0, where=np.isfinite(size)))
-    least = share * largest if expected.dtype.kind == "f" else max(1.0, share * largest)
-    range_ = np.maximum(largest, np.zeros(1)) if largest else allowance.magnitude
-    return Allowance(range_, np.maximum(allowance.allowed, max(least, UNIT * largest)))

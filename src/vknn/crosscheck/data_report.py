@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Group, RenderableType
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -77,7 +78,7 @@ class DataReport:
         if self.ok and not self.checked:
             return "no operator ran on a Vulkan device: there was nothing to compare"
         if self.ok:
-            return f"all {len(self.rows)} operators agree for {self.records} inputs"
+            return f"all {len(self.rows)} operators agree for {_inputs(self.records)}"
         row = self.first_failure
         if row is None:
             name, worst = next((n, w) for n, w in self.outputs if not w.comparison.ok)
@@ -94,11 +95,14 @@ class DataReport:
 
     def notes(self) -> list[str]:
         """Lines on inputs that could not be compared, on answers and on the search."""
-        made = [f"{one_line(name)}: {one_line(error)}" for name, error in self.broken[:_TOLD]]
+        made = [
+            one_line(error if error.startswith(name) else f"{name}: {error}")
+            for name, error in self.broken[:_TOLD]
+        ]
         if self.broken:
             left = len(self.broken) - len(made)
             made.append(
-                f"{len(self.broken)} inputs could not be compared"
+                f"{_inputs(len(self.broken))} could not be compared"
                 + (f" ({left} more than named here)" if left else "")
             )
         made += [str(part) for part in (self.agreement, self.trace) if part is not None]
@@ -146,18 +150,18 @@ class DataReport:
         for row in self.rows:
             place = {"layer": row.layer, "op": row.op, "output": row.output}
             for how, worst in (("isolated", row.isolated), ("cumulative", row.cumulative)):
-                if worst is not None and worst.record in found:
+                if worst is not None and worst.record in found and worst.comparison.excess:
                     excess = worst.comparison.excess
                     found[worst.record].append({**place, "how": how, "excess": excess})
         for name, worst in self.outputs:
-            if worst.record in found:
+            if worst.record in found and worst.comparison.excess:
                 entry = {"output": name, "how": "as run", "excess": worst.comparison.excess}
                 found[worst.record].append(entry)
         return found
 
     def table(self, failures_only: bool = False) -> Table:
         """The rows as a rich table; ``failures_only`` leaves out those that agree."""
-        title = f"{self.model} on {self.device}, {self.records} inputs"
+        title = f"{self.model} on {self.device}, {_inputs(self.records)}"
         table = Table(title=title, title_justify="left")
         for name in ("layer", "operator"):
             table.add_column(name, overflow="fold")
@@ -175,7 +179,7 @@ class DataReport:
 
     def metrics_table(self, failures_only: bool = False) -> Table:
         """The metrics of the worst of each row as a rich table, of a report that has some."""
-        title = f"{self.model} on {self.device}, the worst of {self.records} inputs"
+        title = f"{self.model} on {self.device}, the worst of {_inputs(self.records)}"
         return metrics_table([row.worst_row for row in self.rows], title, failures_only)
 
     def __rich__(self) -> RenderableType:
@@ -189,8 +193,8 @@ class DataReport:
 
 def _cells(row: DataRow) -> list[str]:
     return [
-        row.layer,
-        row.op,
+        escape(row.layer),
+        escape(row.op),
         row.placement,
         f"{row.failed}/{row.records}" if row.failed else "",
         "" if row.median is None else _number(row.median),
@@ -205,7 +209,11 @@ def _worst(worst: WorstInput | None) -> tuple[str, str]:
     if worst is None:
         return "", ""
     excess = worst.comparison.excess
-    return _number(excess), one_line(worst.record) if excess else ""
+    return _number(excess), escape(one_line(worst.record)) if excess else ""
+
+
+def _inputs(count: int) -> str:
+    return "1 input" if count == 1 else f"{count} inputs"
 
 
 def _times(comparison: ArrayComparison) -> str:

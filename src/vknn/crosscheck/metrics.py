@@ -224,7 +224,10 @@ def _spread(errors: np.ndarray) -> ErrorSpread:
     flat = errors.reshape(-1)
     # Interpolation would make NaN of infinities.
     median, p999 = np.quantile(flat, (0.5, 0.999), method="higher")
-    return ErrorSpread(float(flat.mean()), float(median), float(p999), float(flat.max()))
+    largest = float(flat.max())
+    scale = largest if 0.0 < largest < np.inf else 1.0  # sums of huge numbers overflow
+    mean = float((flat / scale).mean()) * scale
+    return ErrorSpread(mean, float(median), float(p999), largest)
 
 
 def _cosine(a: np.ndarray, b: np.ndarray) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from rich.markup import escape
 from rich.table import Table
 
 from vknn.crosscheck.comparison import ArrayComparison
@@ -96,7 +97,7 @@ def metrics_table(rows: Sequence[VerifyRow], title: str, failures_only: bool = F
         cells = [""] * (10 + len(own)) if metrics is None else _cells(metrics, own)
         if shown is not None and shown.problem:
             cells[-1] = shown.problem
-        table.add_row(row.layer, row.op, *cells, style=None if row.ok else "red")
+        table.add_row(escape(row.layer), escape(row.op), *cells, style=None if row.ok else "red")
     return table
 
 

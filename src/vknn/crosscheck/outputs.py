@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from vknn.crosscheck.check import CUMULATIVE, widened
 from vknn.crosscheck.comparison import compare
+from vknn.crosscheck.cumulative import CUMULATIVE, widened
 from vknn.crosscheck.tolerance import Allowance
 from vknn.session import Session
 

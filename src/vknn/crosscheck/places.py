@@ -125,11 +125,15 @@ def _period(hit: np.ndarray, indices: np.ndarray) -> int | None:
     """The least period with which the indices come again, at least three times."""
     if len(indices) < 3:
         return None
+    first, last = int(indices[0]), int(indices[-1])
+    within = np.arange(first, last + 1)
     for period in range(2, min(_LONGEST_PERIOD, len(hit) // 2) + 1):
         found = np.unique(indices % period)
-        if 2 * len(found) > period or int(indices[-1]) - int(indices[0]) < 2 * period:
+        if 2 * len(found) > period or last - first < 2 * period - 1:
             continue
-        if np.isin(np.arange(len(hit)) % period, found)[: len(hit)].sum() == len(indices):
+        # Seams lie between tiles: the first tile has none on its one side, nor has the last.
+        whole = first <= period and last >= len(hit) - 1 - period
+        if whole and np.isin(within % period, found).sum() == len(indices):
             return period
     return None
 

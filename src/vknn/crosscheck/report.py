@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Group, RenderableType
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -160,8 +161,8 @@ def _cells(row: VerifyRow) -> list[str]:
     alone, after = row.isolated, row.cumulative
     shown = row.shown
     return [
-        row.layer,
-        row.op,
+        escape(row.layer),
+        escape(row.op),
         row.placement,
         _short_type(row.type),
         *([_number(alone.max_abs), _number(alone.max_rel)] if alone else ["", ""]),

@@ -113,7 +113,8 @@ class _Budget:
     def __init__(self, seconds: float | None, steps: int | None) -> None:
         if seconds is None and steps is None:
             raise InputError("a search needs a time or a number of steps")
-        if (seconds is not None and not 0 < seconds < math.inf) or (steps or 1) < 1:
+        endless = seconds is not None and not 0 < seconds < math.inf
+        if endless or (steps is not None and steps < 1):
             raise InputError("time and number of steps of a search must be above 0")
         self.seconds, self.steps, self.taken = seconds, steps, 0
         self.begun = time.monotonic()

@@ -70,7 +70,7 @@ def verify(
         metric: A function of one's own, or several: ``metric(actual, expected)`` of two arrays of
             one shape and dtype gives a number. Asks for ``metrics``, too.
         recipe: What the outputs mean, for the agreement: a recipe, or its file; by default the one
-            that :func:`vknn.answers.find_recipe` finds.
+            that :func:`vknn.answers.find_recipe` finds; "none": nothing.
 
     Returns:
         A report with a row for each output of each operator.
