@@ -54,7 +54,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     _add_many(
         parser.add_argument_group(
             "many inputs",
-            "--input takes folders, patterns, several files, and arrays with an axis of records",
+            "folders, patterns, several files, and arrays with an axis of records are many inputs",
         )
     )
 

@@ -88,7 +88,7 @@ class ReportGathering:
         self._broken.append((self._unique(name), text))
 
     def report(self, model: str, device: str, trace: SearchTrace | None = None) -> DataReport:
-        """What was gathered."""
+        """Report over all that was gathered."""
         return DataReport(
             model=model,
             device=self._device or device,

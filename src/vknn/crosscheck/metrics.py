@@ -80,7 +80,7 @@ class NotFinite:
 
     @property
     def kind(self) -> str:
-        """What the device has."""
+        """Kind of number that the device has."""
         return "NaN" if self.nan > self.expected_nan else "infinity"
 
 
