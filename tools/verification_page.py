@@ -54,7 +54,7 @@ def command(folder: Path, line: str) -> str:
 
 
 def printed(folder: Path, text: str, code: int) -> str:
-    """What a command prints; raises RuntimeError for another exit code."""
+    """Text that a command prints; raises RuntimeError for another exit code."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}/src"}
     done = subprocess.run(
         ["bash", "-c", _SHELL + text], cwd=folder, env=environment, capture_output=True, text=True,

@@ -1,5 +1,6 @@
 """The cross-check: every operator on the device, held against NumPy."""
 
+from vknn.crosscheck.against import AgainstReport, AgainstRow, against
 from vknn.crosscheck.comparison import ArrayComparison, compare
 from vknn.crosscheck.data_report import DataReport
 from vknn.crosscheck.data_rows import DataAgreement, DataRow, SearchTrace, WorstInput
@@ -18,11 +19,14 @@ from vknn.crosscheck.places import ChannelErrors, ErrorMap
 from vknn.crosscheck.report import VerifyReport
 from vknn.crosscheck.row import VerifyRow
 from vknn.crosscheck.search import search
+from vknn.crosscheck.tensors import dump
 from vknn.crosscheck.tolerance import UNIT, Allowance, allowances
 from vknn.crosscheck.verify import verify
 
 __all__ = [
     "UNIT",
+    "AgainstReport",
+    "AgainstRow",
     "Allowance",
     "ArrayComparison",
     "ArrayMetrics",
@@ -41,8 +45,10 @@ __all__ = [
     "VerifyReport",
     "VerifyRow",
     "WorstInput",
+    "against",
     "allowances",
     "compare",
+    "dump",
     "measure",
     "output_errors",
     "search",

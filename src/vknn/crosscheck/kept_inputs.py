@@ -34,7 +34,7 @@ def write_inputs(
     files: dict[str, Path] = {}
     for number, (name, feeds) in enumerate(inputs.items()):
         files[name] = place / f"{number:03d}-{_plain_name(name)}.npz"
-        arrays = {key: _without_objects(key, array) for key, array in feeds.items()}
+        arrays = {key: without_objects(key, array) for key, array in feeds.items()}
         with replacing(files[name]) as file:
             write_npz(file, arrays)
     index = [
@@ -59,7 +59,7 @@ def _plain_name(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", Path(name).name)[-_NAME_LENGTH:].strip(".-") or "input"
 
 
-def _without_objects(name: str, array: np.ndarray) -> np.ndarray:
+def without_objects(name: str, array: np.ndarray) -> np.ndarray:
     """Text as NumPy's own type of it; objects are never pickled."""
     array = np.asarray(array)
     if array.dtype != object:

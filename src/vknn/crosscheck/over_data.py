@@ -6,10 +6,10 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vknn.answers import Recipe
 from vknn.crosscheck.check import CheckOptions
 from vknn.crosscheck.checker import InputChecker
 from vknn.crosscheck.data_report import DataReport
@@ -27,9 +27,6 @@ from vknn.errors import (
 )
 from vknn.session import Session
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
-
-if TYPE_CHECKING:
-    from vknn.answers import Recipe
 
 #: Errors that are not an input's own.
 _FATAL = (

@@ -40,7 +40,7 @@ class VerifyRow:
 
     @property
     def shown(self) -> ArrayComparison | None:
-        """The comparison that tells most: by itself, unless only the cumulative one fails."""
+        """The comparison that tells most, by itself unless only the cumulative one fails."""
         alone, after = self.isolated, self.cumulative
         if alone is None or (alone.ok and after is not None and not after.ok):
             return after

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vknn.answers import Recipe
 from vknn.crosscheck.check import CheckOptions
 from vknn.crosscheck.checker import InputChecker
 from vknn.crosscheck.metrics import Metric, named_metrics
 from vknn.crosscheck.report import VerifyReport
 from vknn.session import Session
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
-
-if TYPE_CHECKING:
-    from vknn.answers import Recipe
 
 
 def verify(
