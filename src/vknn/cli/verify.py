@@ -154,6 +154,8 @@ def _recipe(args: argparse.Namespace, session: Session) -> Recipe | None:
     """The recipe that says how pictures go in, and what outputs mean."""
     if args.recipe is not None:
         return None if str(args.recipe) == NO_RECIPE else Recipe.load(args.recipe)
+    if not (args.input or args.metrics or args.metric):
+        return None  # nobody asks, and the file beside the model may be broken
     found = find_recipe(session, args.model)
     return None if found is None else found[0]
 

@@ -6,17 +6,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vknn.answers import Recipe
+from vknn.crosscheck.agreement import agreement_of
 from vknn.crosscheck.check import CheckOptions, GraphCheck
 from vknn.crosscheck.programs import KeptPrograms
 from vknn.crosscheck.report import VerifyReport
 from vknn.session import Session, engine_of
-
-if TYPE_CHECKING:
-    from vknn.answers import Recipe
 
 
 class InputChecker:
@@ -48,9 +46,6 @@ class InputChecker:
         report = check.report(graph.name if self._name is None else self._name)
         if self.options.metrics is None:
             return report
-        # Recipes and decoders are loaded where they are asked for.
-        from vknn.crosscheck.agreement import agreement_of
-
         found = agreement_of(self.session, self._recipe, check.actual, check.expected)
         return replace(report, agreement=found)
 

@@ -6,18 +6,15 @@ import math
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vknn.crosscheck.agreement import AnswerAgreement
 from vknn.crosscheck.comparison import ArrayComparison
 from vknn.crosscheck.data_report import DataReport
 from vknn.crosscheck.data_rows import DataAgreement, DataRow, SearchTrace, WorstInput
 from vknn.crosscheck.report import VerifyReport
 from vknn.crosscheck.row import VerifyRow
-
-if TYPE_CHECKING:
-    from vknn.crosscheck.agreement import AnswerAgreement
 
 #: Inputs with other answers whose names are told.
 _TOLD = 10

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -13,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from vknn.crosscheck.agreement import AnswerAgreement
 from vknn.crosscheck.comparison import ArrayComparison
 from vknn.crosscheck.json_text import json_text
 from vknn.crosscheck.metrics_table import (
@@ -23,9 +23,6 @@ from vknn.crosscheck.metrics_table import (
 from vknn.crosscheck.row import VerifyRow
 from vknn.named_files import replacing
 from vknn.rich_text import text_of
-
-if TYPE_CHECKING:
-    from vknn.crosscheck.agreement import AnswerAgreement
 
 
 @dataclass(frozen=True, eq=False)
