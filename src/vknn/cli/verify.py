@@ -70,9 +70,9 @@ def _add_metrics(group: argparse._ActionsContainer) -> None:
         "--metric",
         action="append",
         default=[],
-        metavar="MODULE:FUNCTION",
-        help="a function of one's own, of a module or a FILE.py: two arrays, the device's and the "
-        "right one, to a number",
+        metavar="NAME",
+        help="a function of one's own, MODULE:FUNCTION or FILE.py:FUNCTION: of the device's array "
+        "and the right one, to a number",
     )
     group.add_argument(
         "--recipe",
@@ -93,7 +93,7 @@ def _add_many(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--search",
         type=_seconds,
-        metavar="TIME",
+        metavar="SECONDS",
         help="so long (60s, 5m) look for inputs with larger errors, from those given on",
     )
     group.add_argument(
