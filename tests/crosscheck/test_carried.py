@@ -11,7 +11,7 @@ import pytest
 from tests.onnx_writer import graph, model, node, save, value
 
 import vknn
-from vknn.crosscheck.verify import _Check
+from vknn.crosscheck.check import GraphCheck
 from vknn.graph import DType, Graph
 
 pytestmark = pytest.mark.device
@@ -51,15 +51,15 @@ def test_errors_that_a_network_enlarges_are_no_fault(enlarging: Path) -> None:
 def test_inputs_that_are_wrong_are_not_excused(
     enlarging: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    true = _Check._cumulative
+    true = GraphCheck._cumulative
 
-    def wrong(self: _Check, graph: Graph, feeds: Mapping[str, np.ndarray]) -> Any:
+    def wrong(self: GraphCheck, graph: Graph, feeds: Mapping[str, np.ndarray]) -> Any:
         after, placement = true(self, graph, feeds)
         for number, found in enumerate(after.values()):
             found += 0.01 * number * np.abs(found).max()
         return after, placement
 
-    monkeypatch.setattr(_Check, "_cumulative", wrong)
+    monkeypatch.setattr(GraphCheck, "_cumulative", wrong)
     report = vknn.verify(enlarging, {"x": array(1, TERMS)}, device="vulkan")
     assert not report.ok
     assert all(row.isolated is not None and row.isolated.ok for row in report.rows)

@@ -173,6 +173,15 @@ ELSEWHERE = {
     ),
     "machine {}: {}; install one there, or start its Ray without the resources that offer "
     "devices": ("scale/test_ray_jobs.py::test_a_machine_without_a_driver"),
+    "time and number of steps of a search must be above 0": (
+        "crosscheck/test_planted_faults.py::test_a_search_without_an_end"
+    ),
+    "{} {}: write it as MODULE:FUNCTION or FILE.py:FUNCTION": (
+        "cli/test_verify_inputs.py::test_metrics"
+    ),
+    "--dump writes the arrays of one input, and there are many": (
+        "cli/test_verify_inputs.py::test_what_cannot_be_meant"
+    ),
 }
 
 #: Texts that no call can follow, or that give no advice, and why.

@@ -15,19 +15,19 @@ import numpy as np
 import vknn
 from fuzzing.outcome import Outcome
 from fuzzing.overflow import floats, huge, overflowed, subnormal
+from vknn.crosscheck.check import GraphCheck
 from vknn.crosscheck.comparison import ArrayComparison, compare
 from vknn.crosscheck.report import VerifyReport
-from vknn.crosscheck.verify import _Check
 
 Feeds = Mapping[str, np.ndarray]
 
 
-class Elements(_Check):
+class Elements(GraphCheck):
     """A cross-check that keeps the elements of each row: what is right, allowed and found."""
 
     def __init__(self, session: vknn.Session, feeds: Feeds) -> None:
         graph = session._engine.program(feeds).graph
-        super().__init__(session, graph, feeds, None, None, None, True)
+        super().__init__(session, graph, feeds)
         self.made: list[tuple[Any, Any, int]] = []
         self.goals: list[np.ndarray] = []
         self.bounds: list[Any] = []

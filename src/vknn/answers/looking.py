@@ -21,6 +21,9 @@ from vknn.pictures import Hint, ImageOptions, Placement, open_picture, picture_a
 from vknn.session import Session
 from vknn.tool_inputs import likely_shape, needed_inputs
 
+#: In the place of a recipe's file: outputs are shown as they are.
+NO_RECIPE = "none"
+
 
 def find_recipe(
     session: Session, model: str | os.PathLike[str] | None = None

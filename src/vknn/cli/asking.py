@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from vknn.answers import Answer, Recipe, decode, draw, find_recipe
-from vknn.answers.looking import no_recipe
+from vknn.answers.looking import NO_RECIPE, no_recipe
 from vknn.cli.feeds import Given
 from vknn.cli.shots import Drawings, Shot
 from vknn.errors import InputError, VknnError
 from vknn.session import Session
-
-#: In the place of a recipe's file: outputs are shown as they are.
-NO_RECIPE = "none"
 
 
 def add_answers(group: argparse._ActionsContainer) -> None:

@@ -23,6 +23,7 @@ COMMANDS = {
     "info": "show a model's inputs, outputs, layers, graph or plan",
     "run": "run a model on arrays or images",
     "verify": "run every operator on the device and with NumPy, and compare",
+    "dump": "write the tensors of a run to a .npz file",
     "batch": "run a model on all records of a source, and write the answers as Parquet",
     "batch-node": "print the options of `ray start` by which a machine offers its devices",
     "profile": "time every dispatch",

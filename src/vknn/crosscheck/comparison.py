@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vknn.crosscheck.deviations import absolute_errors, multiples
+from vknn.crosscheck.metrics import ArrayMetrics
 from vknn.crosscheck.tolerance import Allowance
 
 
@@ -23,6 +25,7 @@ class ArrayComparison:
         expected: The reference's number there.
         actual: The device's number there.
         problem: Why there is nothing to compare (another shape or dtype); else None.
+        metrics: Where they are asked for.
     """
 
     ok: bool
@@ -33,6 +36,7 @@ class ArrayComparison:
     expected: float | None = None
     actual: float | None = None
     problem: str | None = None
+    metrics: ArrayMetrics | None = None
 
 
 def compare(actual: np.ndarray, expected: np.ndarray, allowance: Allowance) -> ArrayComparison:
@@ -44,10 +48,10 @@ def compare(actual: np.ndarray, expected: np.ndarray, allowance: Allowance) -> A
     if expected.dtype.kind not in "fiub":
         same = bool(np.array_equal(actual, expected))
         return ArrayComparison(same, problem=None if same else "the arrays differ")
-    error = _errors(actual, expected)
+    error = absolute_errors(actual, expected)
     with np.errstate(all="ignore"):
-        excess = _ratio(error, allowance.allowed)
-        relative = _ratio(error, allowance.magnitude)
+        excess = multiples(error, allowance.allowed)
+        relative = multiples(error, allowance.magnitude)
     flat = int(np.argmax(np.where(np.isinf(excess), np.minimum(error, 1e300) + 1e300, excess)))
     worst = tuple(int(i) for i in np.unravel_index(flat, expected.shape))
     return ArrayComparison(
@@ -67,17 +71,3 @@ def _unlike(actual: np.ndarray, expected: np.ndarray) -> ArrayComparison:
         f"not {expected.dtype}{list(expected.shape)}"
     )
     return ArrayComparison(False, math.inf, math.inf, math.inf, problem=problem)
-
-
-def _errors(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """Absolute differences in float64; infinite where only one side is NaN or infinite."""
-    a, b = actual.astype(np.float64), expected.astype(np.float64)
-    with np.errstate(all="ignore"):
-        error = np.abs(a - b)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    return np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
-
-
-def _ratio(error: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    scale = scale.reshape(()) if scale.size == 1 else scale
-    return np.where(error == 0.0, 0.0, error / np.broadcast_to(scale, error.shape))

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from vknn.crosscheck.comparison import compare
+from vknn.crosscheck.cumulative import CUMULATIVE, widened
 from vknn.crosscheck.tolerance import Allowance
-from vknn.crosscheck.verify import CUMULATIVE, widened
 from vknn.session import Session
 
 

@@ -3,52 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import math
 import os
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from rich.console import Group, RenderableType
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from vknn.crosscheck.agreement import AnswerAgreement
 from vknn.crosscheck.comparison import ArrayComparison
+from vknn.crosscheck.json_text import json_text
+from vknn.crosscheck.metrics_table import (
+    NotFiniteSource,
+    first_not_finite,
+    metrics_table,
+)
+from vknn.crosscheck.row import VerifyRow
 from vknn.named_files import replacing
 from vknn.rich_text import text_of
-
-
-@dataclass(frozen=True)
-class VerifyRow:
-    """One output of one operator.
-
-    Attributes:
-        node: Name of the node in the graph.
-        layer: Name of the layer in the model file.
-        op: Name of the operator.
-        placement: "vulkan" or "host".
-        output: Name of the value.
-        type: Its dtype and shape as text.
-        isolated: The operator alone, fed the reference's inputs; None on the host, which is the
-            reference.
-        cumulative: The value after everything before it ran on the device too; None where the
-            roundings of float16 decide what there is to compare.
-    """
-
-    node: str
-    layer: str
-    op: str
-    placement: str
-    output: str
-    type: str
-    isolated: ArrayComparison | None
-    cumulative: ArrayComparison | None
-
-    @property
-    def ok(self) -> bool:
-        """True where both comparisons are within their tolerances."""
-        return all(c is None or c.ok for c in (self.isolated, self.cumulative))
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +36,8 @@ class VerifyReport:
         outputs: The outputs of a plain run of the model, each its name and a comparison.
         arrays: The arrays that were compared, by "<output>/expected", "<output>/isolated" and
             "<output>/cumulative", with the names of the rows' outputs.
+        agreement: Of the answers of both sides, where metrics are asked for and outputs are scores
+            or boxes; else None.
     """
 
     model: str
@@ -69,6 +45,7 @@ class VerifyReport:
     rows: tuple[VerifyRow, ...]
     outputs: tuple[tuple[str, ArrayComparison], ...] = ()
     arrays: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
+    agreement: AnswerAgreement | None = None
 
     @property
     def ok(self) -> bool:
@@ -85,6 +62,16 @@ class VerifyReport:
         """The first operator out of tolerance by itself; else the first that is so cumulatively."""
         alone = [r for r in self.rows if r.isolated is not None and not r.isolated.ok]
         return next(iter(alone or [r for r in self.rows if not r.ok]), None)
+
+    @property
+    def has_metrics(self) -> bool:
+        """Whether metrics were asked for, and any comparison could have some."""
+        return any(c is not None and c.metrics for r in self.rows for c in _both(r))
+
+    @property
+    def first_not_finite(self) -> NotFiniteSource | None:
+        """The operator that makes the first NaN or infinity; only of reports with metrics."""
+        return first_not_finite(self.rows)
 
     def summary(self) -> str:
         """The verdict in one line, with the operator that is wrong and its largest error."""
@@ -116,7 +103,11 @@ class VerifyReport:
             "rows": [{**dataclasses.asdict(r), "ok": r.ok} for r in self.rows],
             "outputs": [{"name": n, **dataclasses.asdict(c)} for n, c in self.outputs],
         }
-        return json.dumps(_plain(document), indent=2)
+        if self.has_metrics:
+            source, agreement = self.first_not_finite, self.agreement
+            document["first_not_finite"] = source and dataclasses.asdict(source)
+            document["agreement"] = agreement and dataclasses.asdict(agreement)
+        return json_text(document, indent=None if self.has_metrics else 2)
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """The arrays written to a compressed .npz file."""
@@ -139,7 +130,24 @@ class VerifyReport:
                 table.add_row(*_cells(row), style=None if row.ok else "red")
         return table
 
+    def metrics_table(self, failures_only: bool = False) -> Table:
+        """The metrics of the rows as a rich table, of a report that has some."""
+        return metrics_table(self.rows, f"{self.model} on {self.device}", failures_only)
+
+    def notes(self) -> list[str]:
+        """Lines on answers, and on the first NaN or infinity; only of reports with metrics."""
+        source = self.first_not_finite
+        made = [] if self.agreement is None else self.agreement.lines()
+        return made if source is None else [*made, str(source)]
+
     def __rich__(self) -> RenderableType:
+        if self.has_metrics:
+            return Group(
+                self.table(),
+                self.metrics_table(),
+                *map(Text, self.notes()),
+                Text(self.summary(), style="green" if self.ok else "bold red"),
+            )
         return Group(self.table(), Text(self.summary(), style="green" if self.ok else "bold red"))
 
     def __str__(self) -> str:
@@ -148,10 +156,10 @@ class VerifyReport:
 
 def _cells(row: VerifyRow) -> list[str]:
     alone, after = row.isolated, row.cumulative
-    shown = after if alone is None or (alone.ok and after is not None and not after.ok) else alone
+    shown = row.shown
     return [
-        row.layer,
-        row.op,
+        escape(row.layer),
+        escape(row.op),
         row.placement,
         _short_type(row.type),
         *([_number(alone.max_abs), _number(alone.max_rel)] if alone else ["", ""]),
@@ -196,12 +204,5 @@ def _key(name: str) -> str:
     return name.lstrip("/").replace("\\", "_")
 
 
-def _plain(value: Any) -> Any:
-    """JSON has no infinities and no NaN."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    return value
+def _both(row: VerifyRow) -> tuple[ArrayComparison | None, ArrayComparison | None]:
+    return row.isolated, row.cumulative

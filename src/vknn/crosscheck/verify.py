@@ -2,42 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import os
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from vknn import reference
-from vknn.compile import compile_graph
-from vknn.crosscheck.carried import ROOM, carried_errors
-from vknn.crosscheck.comparison import ArrayComparison, compare
-from vknn.crosscheck.report import VerifyReport, VerifyRow
-from vknn.crosscheck.storage import (
-    BFLOAT_UNIT,
-    HALF_SUMS,
-    HALF_UNIT,
-    UNITS,
-    as_held,
-    infinite_beyond_half,
-)
-from vknn.crosscheck.tolerance import UNIT, Allowance, allowances
-from vknn.graph import Continuation, DType, Graph, Node, TensorType, Value
-from vknn.ops.detection.order import in_order_of
-from vknn.partition import refine
-from vknn.session import Session, engine_of
+from vknn.answers import Recipe
+from vknn.crosscheck.check import CheckOptions
+from vknn.crosscheck.checker import InputChecker
+from vknn.crosscheck.metrics import Metric, named_metrics
+from vknn.crosscheck.report import VerifyReport
+from vknn.session import Session
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
-
-#: Share of a tensor's own range that errors may add up to over a whole network, by precision
-#: and arithmetic. Roundings to bfloat16 are larger than those to float16 by their units.
-CUMULATIVE = {
-    ("fp32", "fp32"): 1e-4,
-    ("fp16", "fp32"): 2e-2,
-    ("fp16", "fp16"): 4e-2,
-    ("bf16", "fp32"): 2e-2 * BFLOAT_UNIT / HALF_UNIT,
-}
 
 
 def verify(
@@ -54,6 +30,9 @@ def verify(
     passes: bool = True,
     seed: int = 0,
     progress: ProgressCallback | None = None,
+    metrics: bool = False,
+    metric: Metric | Sequence[Metric] | Mapping[str, Metric] | None = None,
+    recipe: Recipe | str | os.PathLike[str] | None = None,
 ) -> VerifyReport:
     """Comparison of every operator of a model on the device with NumPy.
 
@@ -83,288 +62,40 @@ def verify(
             operator for each that the file's layers stand for.
         seed: Of random inputs.
         progress: Told the number of steps done, of all steps, and what is being done.
+        metrics: True gives every comparison its ``metrics``
+            (:class:`vknn.crosscheck.ArrayMetrics`), and the report an ``agreement`` of answers.
+        metric: A function of one's own, or several: ``metric(actual, expected)`` of two arrays of
+            one shape and dtype gives a number. Asks for ``metrics``, too.
+        recipe: What the outputs mean, for the agreement: a recipe, or its file; by default the one
+            that :func:`vknn.answers.find_recipe` finds; "none": nothing.
 
     Returns:
         A report with a row for each output of each operator.
 
     Raises:
         vknn.InputError: An input is unknown, or neither an array nor a shape is known for one.
-        vknn.VknnError: What :class:`vknn.Session` and its ``run`` raise.
+        vknn.VknnError: What :class:`vknn.Session` and its ``run`` raise; and where a function of
+            one's own fails.
     """
+    options = CheckOptions(
+        tolerance=tolerance,
+        cumulative_tolerance=cumulative_tolerance,
+        passes=passes,
+        progress=progress,
+        metrics=asked_metrics(metrics, metric),
+    )
     with opened(
         model, weights, device=device, precision=precision, arithmetic=arithmetic
     ) as session:
         feeds = complete_feeds(session, inputs, shapes, seed)
-        engine = engine_of(session)
-        graph = engine.program(feeds).graph if passes else engine.graph(feeds)
-        check = _Check(session, graph, feeds, tolerance, cumulative_tolerance, progress, passes)
-        return check.report(graph.name if isinstance(model, Session) else str(model))
+        name = None if isinstance(model, Session) else str(model)
+        return InputChecker(session, options, name, recipe).check(feeds)
 
 
-@dataclass(frozen=True, eq=False)
-class _Checked:
-    """A row with what it was made of: results by themselves, in a row and of the reference."""
-
-    row: VerifyRow
-    node: Node
-    value: Value
-    single: np.ndarray | None
-    chained: np.ndarray
-    right: np.ndarray
-    wide: Allowance
-
-
-@dataclass(eq=False)
-class _Check:
-    session: Session
-    graph: Graph
-    feeds: Mapping[str, np.ndarray]
-    tolerance: float | None
-    cumulative_tolerance: float | None
-    progress: ProgressCallback | None
-    passes: bool
-    rows: list[VerifyRow] = field(default_factory=list)
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
-    makers: dict[str, Node] = field(default_factory=dict)
-    #: Values of outputs by name, and the errors that are carried to values.
-    ends: dict[str, Value] = field(default_factory=dict)
-    carried: dict[Value, float] = field(default_factory=dict)
-    #: Graphs checked so far; those behind the first one come of continuations.
-    stages: int = 0
-
-    def report(self, model: str) -> VerifyReport:
-        arrays = engine_of(self.session).encode(self.feeds)
-        results = self._stage(self.graph, {v.name: arrays[v.name] for v in self.graph.inputs})
-        device = self.session.device.name if self.session.device is not None else "NumPy"
-        return VerifyReport(model, device, tuple(self.rows), self._outputs(results), self.arrays)
-
-    def _stage(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Compares all operators of a graph and what follows it; its outputs by the reference."""
-        self.stages += 1
-        continuation = graph.continuation
-        graph = Graph(graph.inputs, graph.outputs, graph.nodes, graph.name)
-        known = self._reference(graph, feeds)
-        after, placement = self._cumulative(graph, feeds)
-        checked: list[_Checked] = []
-        for number, node in enumerate(graph.nodes):
-            self._tell(number, graph, node.origin.name)
-            checked += self._rows(node, known, after, placement[node])
-        self._tell(len(graph.nodes), graph, "outputs")
-        self.rows += self._explained(graph, known, checked)
-        made = {v: node for node in graph.nodes for v in node.outputs}
-        self.makers.update((name, made[v]) for name, v in graph.outputs.items() if v in made)
-        self.ends.update(graph.outputs)
-        results = {name: known[v] for name, v in graph.outputs.items()}
-        if continuation is not None:
-            taken = {name: results.pop(name) for name in continuation.takes}
-            results |= self._continued(continuation, taken)
-        return results
-
-    def _continued(
-        self, continuation: Continuation, taken: Mapping[str, np.ndarray]
-    ) -> dict[str, np.ndarray]:
-        """The outputs of a continuation; each graph of it is compared the first time it runs."""
-        seen: dict[Hashable, Graph] = {}
-
-        def call(
-            key: Hashable, make: Callable[[], Graph], feeds: Mapping[str, np.ndarray]
-        ) -> dict[str, np.ndarray]:
-            if key in seen:
-                return reference.run(seen[key], feeds)
-            seen[key] = self._prepared(make())
-            return self._stage(seen[key], feeds)
-
-        return continuation.resume(taken, call)
-
-    def _prepared(self, graph: Graph) -> Graph:
-        """A graph as it is run, or as it was read where that is asked for."""
-        if not self.passes:
-            return graph
-        target = engine_of(self.session).target
-        with contextlib.closing(compile_graph(graph, target)) as program:
-            return program.graph
-
-    def _tell(self, done: int, graph: Graph, what: str) -> None:
-        if self.progress is not None:
-            self.progress(done, len(graph.nodes), what)
-
-    def _reference(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[Value, np.ndarray]:
-        """Every value of a graph, as NumPy computes it."""
-        known = {v: feeds[v.name] for v in graph.inputs}
-        self._tell(0, graph, "reference")
-
-        def keep(node: Node, results: tuple[np.ndarray, ...]) -> None:
-            known.update(zip(node.outputs, results, strict=True))
-
-        reference.run(graph, feeds, observe=keep)
-        known.update((v, v.constant) for v in graph.values() if v.constant is not None)
-        return known
-
-    def _cumulative(
-        self, graph: Graph, feeds: Mapping[str, np.ndarray]
-    ) -> tuple[dict[Value, np.ndarray], dict[Node, str]]:
-        """Every value as the device computes it from its own results, and where nodes run."""
-        values = [v for node in graph.nodes for v in node.outputs]
-        results = {f"{i}": v for i, v in enumerate(values)}
-        whole = Graph(graph.inputs, results, graph.nodes, graph.name)
-        self._tell(0, graph, "all operators in a row")
-        target = engine_of(self.session).target
-        with contextlib.closing(compile_graph(whole, target, passes=False)) as program:
-            outputs = program.run(feeds)
-            return {results[name]: array for name, array in outputs.items()}, program.placement
-
-    def _rows(
-        self,
-        node: Node,
-        known: Mapping[Value, np.ndarray],
-        after: Mapping[Value, np.ndarray],
-        placement: str,
-    ) -> Iterator[_Checked]:
-        expected = [known[v] for v in node.outputs]
-        inputs = [known[v] if v is not None else None for v in node.inputs]
-        goals, bounds = self._goals(node, inputs, expected)
-        alone, side = self._isolated(node, known)
-        for index, value in enumerate(node.outputs):
-            right, goal, bound = expected[index], goals[index], bounds[index]
-            single = in_order_of(node.op, alone[index], goal) if alone else None
-            chained = in_order_of(node.op, after[value], right)
-            isolated = compare(single, goal, bound) if single is not None else None
-            cumulative = None
-            wide = widened(bound, right, self._share)
-            if not self._at_random(value):
-                cumulative = compare(chained, right, wide)
-            self._keep(value.name, right, single, chained)
-            row = VerifyRow(
-                node=node.name,
-                layer=node.origin.name,
-                op=node.op.type_name,
-                placement=side or placement,
-                output=value.name,
-                type=str(TensorType.of(expected[index])),
-                isolated=isolated,
-                cumulative=cumulative,
-            )
-            yield _Checked(row, node, value, single, chained, right, wide)
-
-    def _explained(
-        self, graph: Graph, known: Mapping[Value, np.ndarray], checked: Sequence[_Checked]
-    ) -> Iterator[VerifyRow]:
-        """Rows whose cumulative errors are held against what the operators' own add up to."""
-        late = {c for c in checked if c.row.cumulative is not None and not c.row.cumulative.ok}
-        if late and self.cumulative_tolerance is None:
-            alone: dict[Node, list[np.ndarray]] = {}
-            for c in checked:
-                if c.single is not None and c.row.isolated is not None and c.row.isolated.ok:
-                    alone.setdefault(c.node, []).append(c.single)
-            whole = {n: found for n, found in alone.items() if len(found) == len(n.outputs)}
-            self.carried |= carried_errors(graph, known, whole)
-        for c in checked:
-            yield self._held_again(c) if c in late else c.row
-
-    def _held_again(self, c: _Checked) -> VerifyRow:
-        wide = _moved(c.wide, self.carried.get(c.value, 0.0))
-        return replace(c.row, cumulative=compare(c.chained, c.right, wide))
-
-    @functools.cached_property
-    def _share(self) -> float:
-        """Share of a tensor's range that is allowed to any cumulative result."""
-        if self.cumulative_tolerance is not None:
-            return self.cumulative_tolerance
-        share = CUMULATIVE[self.session.precision, self.session.arithmetic]
-        halves = any(v.type.dtype is DType.FLOAT16 for v in self.graph.values())
-        return max(share, CUMULATIVE["fp16", "fp32"]) if halves else share
-
-    def _at_random(self, value: Value) -> bool:
-        """True where roundings to 16 bits decide how many rows there are: detections.
-
-        Cumulative results then cannot be compared; isolated ones can, as inputs are the same.
-        """
-        return not value.type.is_static and self.session.precision != "fp32"
-
-    def _goals(
-        self, node: Node, inputs: list[np.ndarray | None], expected: list[np.ndarray]
-    ) -> tuple[list[np.ndarray], list[Allowance]]:
-        """The results that the node by itself should give on the device, and their tolerances."""
-        precision = self.session.precision
-        if precision == "fp32":
-            halves = any(y.dtype == np.float16 for y in expected)
-            storage = HALF_UNIT if halves else 0.0
-            found = allowances(node.op, inputs, expected, storage=storage, tolerance=self.tolerance)
-            return expected, found
-        held = as_held(node.op, inputs, precision)
-        with np.errstate(all="ignore"):
-            exact = [np.asarray(y) for y in node.op.reference(*held)]  # type: ignore[arg-type]
-        goals = [infinite_beyond_half(y, precision) for y in exact]
-        sums = HALF_SUMS if self.session.arithmetic == "fp16" else 0.0
-        found = allowances(
-            node.op, held, goals, storage=UNITS[precision], sums=sums, tolerance=self.tolerance
-        )
-        return goals, found
-
-    def _isolated(
-        self, node: Node, known: Mapping[Value, np.ndarray]
-    ) -> tuple[list[np.ndarray] | None, str]:
-        """The node's results on the device for the reference's inputs; None on the host."""
-        present = dict.fromkeys(v for v in node.inputs if v is not None and v.constant is None)
-        types = {v: TensorType.of(known[v]) for v in present}
-        names = {f"{i}": v for i, v in enumerate(node.outputs)}
-        graph = refine([node], types, names)
-        target = engine_of(self.session).target
-        with contextlib.closing(compile_graph(graph, target, passes=False)) as program:
-            side = program.placement[graph.nodes[0]]
-            if side == "host":
-                return None, side
-            results = program.run({v.name: known[v] for v in present})
-            return [results[name] for name in names], side
-
-    def _keep(
-        self,
-        name: str,
-        expected: np.ndarray,
-        isolated: np.ndarray | None,
-        cumulative: np.ndarray,
-    ) -> None:
-        if self.stages > 1:
-            name = f"{self.stages}/{name}"
-        self.arrays[f"{name}/expected"] = expected
-        self.arrays[f"{name}/cumulative"] = cumulative
-        if isolated is not None:
-            self.arrays[f"{name}/isolated"] = isolated
-
-    def _outputs(self, known: Mapping[str, np.ndarray]) -> tuple[tuple[str, ArrayComparison], ...]:
-        """The outputs of a plain run, compared: the only run here whose tensors share memory."""
-        found = []
-        plain = engine_of(self.session).run(self.feeds)
-        actual = {name: np.asarray(a) for name, a in plain.items()}
-        for name, result in actual.items():
-            if result.dtype.kind not in "fiubc":
-                continue  # a label
-            expected = np.asarray(self.session.model.decode(name, known[name]))
-            exact = Allowance(np.abs(expected), np.zeros(1))
-            bound = widened(exact, expected, self._share)
-            value = self.ends.get(name)
-            if value is not None:
-                bound = _moved(bound, self.carried.get(value, 0.0))
-            value = self.graph.outputs.get(name)
-            if value is not None and self._at_random(value):
-                continue
-            if name in self.makers:
-                result = in_order_of(self.makers[name].op, result, expected)
-            found.append((name, compare(result, expected, bound)))
-        return tuple(found)
-
-
-def _moved(allowance: Allowance, error: float) -> Allowance:
-    """An allowance where an error is carried on to a result."""
-    return Allowance(allowance.magnitude, np.maximum(allowance.allowed, ROOM * error))
-
-
-def widened(allowance: Allowance, expected: np.ndarray, share: float) -> Allowance:
-    """An allowance for cumulative results: a share of the range, for integers at least 1."""
-    if expected.size == 0 or expected.dtype.kind not in "fiu":
-        return allowance
-    size = np.abs(expected.astype(np.float64))
-    largest = float(np.max(size, initial=0.0, where=np.isfinite(size)))
-    least = share * largest if expected.dtype.kind == "f" else max(1.0, share * largest)
-    range_ = np.maximum(largest, np.zeros(1)) if largest else allowance.magnitude
-    return Allowance(range_, np.maximum(allowance.allowed, max(least, UNIT * largest)))
+def asked_metrics(
+    metrics: bool, metric: Metric | Sequence[Metric] | Mapping[str, Metric] | None
+) -> dict[str, Metric] | None:
+    """Functions of one's own by name; None where no metrics are asked for."""
+    if metric is None:
+        return {} if metrics else None
+    return named_metrics(metric)

@@ -1,0 +1,129 @@
+"""Records of other engines: matched, held against both sides, and damaged."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.faulty_layer import write_faulty_model
+from tests.small_model import write_small_model
+
+from vknn.cli import main
+from vknn.crosscheck import against, dump
+from vknn.crosscheck.matching import layouts
+from vknn.crosscheck.npz_files import load_npz
+from vknn.crosscheck.tensors import write_tensors
+from vknn.errors import InputError
+from vknn.pictures import UnreadableFileError
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_small_model(tmp_path_factory.mktemp("small"))
+
+
+@pytest.fixture
+def record(model: Path) -> dict[str, np.ndarray]:
+    return dump(model, device="numpy")
+
+
+def test_the_tensors_of_a_run(model: Path, record: dict[str, np.ndarray], tmp_path: Path) -> None:
+    assert {"data", "conv1", "pool", "fc", "out"} <= set(record)
+    assert record["conv1"].shape == (6, 8, 8)
+    assert set(dump(model, tensors="outputs", device="numpy")) == {"data", "out"}
+    assert set(dump(model, tensors=["fc", "fc"], device="numpy")) == {"data", "fc"}
+    with pytest.raises(InputError, match="has no tensor 'nothing'"):
+        dump(model, tensors=["nothing"], device="numpy")
+    write_tensors(tmp_path / "run.npz", record)
+    assert against(model, tmp_path / "run.npz", device="numpy").ok
+
+
+@pytest.mark.device
+def test_the_command_and_the_device(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "run.npz"
+    argv = ["dump", str(model), "-o", str(target), "--tensors", "all", "--json"]
+    assert main(argv) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {t["name"] for t in told["tensors"]} == set(load_npz(target))
+    report = against(model, target)
+    assert report.ok and all(row.how == "name" and not row.layout for row in report.rows)
+    assert {row.alone for row in report.rows} == {""}
+    assert main([*argv[:-2], "conv1,fc"]) == 0
+    assert set(load_npz(target)) == {"data", "conv1", "fc"}
+
+
+@pytest.mark.device
+def test_who_is_alone(tmp_path: Path) -> None:
+    faulty = write_faulty_model(tmp_path, "channel")
+    right = dump(faulty, device="numpy")
+    report = against(faulty, right)
+    assert not report.ok
+    assert {r.output: r.alone for r in report.rows if r.output in ("h", "y")} == {
+        "h": "device", "y": "device",
+    }  # fmt: skip
+    assert "the device is alone" in report.summary()
+    clean = write_faulty_model(tmp_path, "none")
+    report = against(clean, {**right, "h": right["h"] + 1})
+    assert {r.output: r.alone for r in report.rows if r.output in ("h", "y")} == {
+        "h": "record", "y": "",
+    }  # fmt: skip
+    wrong = dump(faulty)  # the record has what the device has: NumPy differs from both
+    assert {r.alone for r in against(faulty, wrong).rows if r.output in ("h", "y")} == {"NumPy"}
+    report = against(faulty, {**right, "y": right["y"] + 1})
+    assert report.rows[-1].alone == "all"
+    assert json.loads(report.to_json())["rows"][-1]["alone"] == "all"
+
+
+def test_names_layers_shapes_and_layouts(model: Path, record: dict[str, np.ndarray]) -> None:
+    other = {
+        "data": record["data"],
+        "out_conv1:0": record["conv1"].astype(np.float64),
+        "sum": record["sum"].transpose(1, 2, 0),
+        "who knows": record["fc"].reshape(1, 5),
+        "odd": np.zeros((3, 99)),
+        "text": np.array(["a"]),
+    }
+    report = against(model, other, device="numpy")
+    found = {row.recorded: (row.output, row.how, row.layout) for row in report.rows}
+    assert found == {
+        "out_conv1:0": ("conv1", "name", ""),
+        "sum": ("sum", "name", "HWC"),
+        "who knows": ("fc", "shape", "axes of 1 aside"),
+    }
+    assert report.ok and report.unmatched == ("odd", "text")
+    assert "not the model's: odd, text" in str(report)
+
+
+def test_a_shape_that_several_have_is_no_match_unless_one_is_near(
+    model: Path, record: dict[str, np.ndarray]
+) -> None:
+    noise = np.random.default_rng(1).standard_normal((6, 8, 8)).astype(np.float32)
+    other = {"data": record["data"], "noise": noise, "near": record["dw"] * np.float32(1.01)}
+    report = against(model, other, device="numpy")
+    assert [(r.recorded, r.output, r.alone) for r in report.rows] == [("near", "dw", "record")]
+    assert report.unmatched == ("noise",)
+
+
+def test_layouts_keep_the_numbers() -> None:
+    x = np.arange(24.0).reshape(1, 2, 3, 4)
+    found = dict(layouts(x.transpose(0, 2, 3, 1), (1, 2, 3, 4)))
+    np.testing.assert_array_equal(found["channels last"], x)
+    assert not list(layouts(x, (5, 5)))
+    assert [name for name, _ in layouts(x, (2, 3, 4))] == ["axes of 1 aside"]
+
+
+def test_what_cannot_be_compared(model: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="input 'data' is neither recorded nor given"):
+        against(model, {"fc": np.zeros(5)}, device="numpy")
+    feeds = {"data": np.zeros((3, 8, 8), np.float32)}
+    report = against(model, {}, feeds, device="numpy")
+    assert not report.ok and "no recorded tensor" in report.summary()
+    np.savez(tmp_path / "bad.npz", x=np.array([{}], object))
+    with pytest.raises(UnreadableFileError, match="never unpickled"):
+        against(model, tmp_path / "bad.npz", feeds, device="numpy")
+    wrong = against(model, {"fc": np.zeros(7), **feeds}, device="numpy")
+    assert wrong.unmatched == ("fc",)
