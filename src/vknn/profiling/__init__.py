@@ -1,6 +1,7 @@
 """Profiling: time per dispatch on the device, per run on the host, and of a cold start."""
 
 from vknn.profiling.bench import Benchmark, Series, bench
+from vknn.profiling.comparison import Comparison, compare, versus
 from vknn.profiling.invocation import HotLoop, Tally
 from vknn.profiling.limits import Limits, measure_limits
 from vknn.profiling.modelled import ASSUMPTIONS, Assumptions, ModelledTime
@@ -14,6 +15,7 @@ __all__ = [
     "ASSUMPTIONS",
     "Assumptions",
     "Benchmark",
+    "Comparison",
     "Entry",
     "HotLoop",
     "Limits",
@@ -27,9 +29,11 @@ __all__ = [
     "Tally",
     "Timing",
     "bench",
+    "compare",
     "measure_limits",
     "profile",
     "read_document",
     "static",
     "static_difference",
+    "versus",
 ]

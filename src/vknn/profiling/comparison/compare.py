@@ -77,7 +77,7 @@ def compare(
         whole=tests.whole(),
         rows=tuple(_held(found)),
         parts={name: (a.parts[name], b.parts[name]) for name in a.parts},
-        notes=tuple(_notes(abouts, tests)),
+        notes=tuple(_notes(abouts, tests, len(rows))),
     )
 
 
@@ -199,10 +199,10 @@ def _title(profile: Profile, about: dict[str, Any]) -> str:
     options = about["options"]
     off = f" without {' '.join(options['disabled'])}" if options["disabled"] else ""
     text = f"{profile.model} on {profile.device}, {options['precision']}{off}"
-    return shortened(text)
+    return shortened(text, 200)
 
 
-def _notes(abouts: Sequence[dict[str, Any]], tests: _Tests) -> list[str]:
+def _notes(abouts: Sequence[dict[str, Any]], tests: _Tests, rows: int) -> list[str]:
     a, b = abouts
     notes = []
     if tests.unit == "runs":
@@ -212,6 +212,11 @@ def _notes(abouts: Sequence[dict[str, Any]], tests: _Tests) -> list[str]:
         )
     if min(tests.counts) < 2:
         notes.append("one run a side tells nothing: take more with --runs")
+    elif statistics.least_p(*tests.counts) >= min(WHOLE_LEVEL, ROWS_LEVEL / max(1, rows)):
+        notes.append(
+            f"{min(tests.counts)} {tests.unit} are too few to call any of {rows} layers faster or "
+            "slower: take more"
+        )
     if a["model"]["hash"] != b["model"]["hash"]:
         both = common_layers(a, b)
         counts = (len(a["layers"]), len(b["layers"]))

@@ -48,6 +48,11 @@ def mann_whitney(a: np.ndarray, b: np.ndarray) -> float:
     return math.erfc(z / math.sqrt(2))
 
 
+def least_p(n: int, m: int) -> float:
+    """The smallest p value that :func:`mann_whitney` can give for so many observations."""
+    return mann_whitney(np.arange(n), np.arange(m) + n)
+
+
 def _orders(n: int, m: int) -> np.ndarray:
     """Number of orders of n and m observations for each U: the Gaussian binomial coefficients."""
     orders = np.zeros(n * m + 1, np.int64)
