@@ -9,6 +9,7 @@ from vknn.profiling.profile import Profile, Timing, profile
 from vknn.profiling.records import Entry
 from vknn.profiling.static import StaticEntry, StaticProfile, static
 from vknn.profiling.static_difference import StaticDifference, StaticPair, static_difference
+from vknn.profiling.tracing import Trace, trace
 from vknn.profiling.vkprof import read_document
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "StaticProfile",
     "Tally",
     "Timing",
+    "Trace",
     "bench",
     "compare",
     "measure_limits",
@@ -35,5 +37,6 @@ __all__ = [
     "read_document",
     "static",
     "static_difference",
+    "trace",
     "versus",
 ]
