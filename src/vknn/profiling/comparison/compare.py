@@ -26,7 +26,7 @@ from vknn.profiling.comparison.result import (
     ONLY_BEFORE,
     SAME,
     SLOWER,
-    Comparison,
+    ProfileComparison,
     Row,
 )
 from vknn.profiling.comparison.samples import Samples, samples_of
@@ -46,7 +46,7 @@ BETWEEN_PROCESSES = 0.05
 
 def compare(
     before: Source | Sequence[Source], after: Source | Sequence[Source], *, paired: bool = False
-) -> Comparison:
+) -> ProfileComparison:
     """Comparison of profiles layer by layer, with a word for each that chance is no excuse for.
 
     Layers are matched by name and shape, sets of layers where kernels compute several at once.
@@ -69,7 +69,7 @@ def compare(
     a, b = (samples_of(p, place, len(rows)) for p, place in zip(sides, places, strict=True))
     tests = _Tests(a, b, paired)
     found = [tests.row(number, row) for number, row in enumerate(rows)]
-    return Comparison(
+    return ProfileComparison(
         before=_title(sides[0][0], abouts[0]),
         after=_title(sides[1][0], abouts[1]),
         unit=tests.unit,
