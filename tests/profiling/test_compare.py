@@ -279,6 +279,18 @@ def test_versus_from_the_command_line(
     assert "--pairs needs --versus" in capsys.readouterr().err
 
 
+def test_a_checkout_that_is_too_old_is_named(model: Path, tmp_path: Path) -> None:
+    old = tmp_path / "src" / "vknn"
+    (old / "cli").mkdir(parents=True)
+    for file in (old / "__init__.py", old / "cli" / "__init__.py"):
+        file.write_text("")
+    told = "vknn: error: unrecognized arguments: --save x"
+    (old / "cli" / "main.py").write_text(f"def main():\n    raise SystemExit({told!r})\n")
+    given = [str(model), "--device", "numpy", "--runs", "1"]
+    with pytest.raises(VknnError, match=f"{tmp_path}/src is older than --save"):
+        versus(given, str(tmp_path), pairs=1)
+
+
 def test_a_profile_changes_nothing_that_is_compared() -> None:
     [a] = processes(1, 0)
     before = copy.deepcopy(a)

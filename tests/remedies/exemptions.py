@@ -28,6 +28,9 @@ ELSEWHERE = {
     ),
     "--versus {}: {}": "profiling/test_compare.py::test_versus_from_the_command_line",
     "--{} needs --versus": "profiling/test_compare.py::test_versus_from_the_command_line",
+    "the vknn in {} is older than --save and cannot be compared": (
+        "profiling/test_compare.py::test_a_checkout_that_is_too_old_is_named"
+    ),
     "pairs={}: at least one is needed": (
         "profiling/test_compare.py::test_versus_from_the_command_line"
     ),
@@ -197,6 +200,7 @@ ELSEWHERE = {
 
 #: Texts that no call can follow, or that give no advice, and why.
 EXEMPT = {
+    "unrecognized arguments: --save": "what an older vknn answers",
     "a file that vknn profile --save wrote, or a folder of them, a process each": "help",
     "{}: written by a newer vknn: version {} of the format, this vknn reads up to {}: upgrade it "
     "(pip install -U vknn)": "there is no newer vknn",

@@ -119,4 +119,8 @@ def _profile(setting: ProfiledSetting, file: Path, side: str) -> None:
     if done.returncode or not file.is_file():
         lines = done.stderr.decode(errors="replace").strip().splitlines()
         last = one_line(lines[-1])[:500] if lines else f"exit code {done.returncode}"
+        if "unrecognized arguments: --save" in last:
+            raise VknnError(
+                f"the vknn in {setting.sources} is older than --save and cannot be compared"
+            )
         raise VknnError(f"the {side} side failed: {last.removeprefix('vknn: error: ')}")
