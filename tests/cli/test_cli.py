@@ -356,8 +356,8 @@ def test_help_speaks_of_options(command: str, capsys: pytest.CaptureFixture[str]
     out = capsys.readouterr().out
     assert "('" not in out
     values = re.findall(r"--([\w-]+) ([A-Z_]+)\b", out)
-    assert {value for _, value in values} <= {"N", "NAME", "NAMES", "FILE", "FOLDER", "FACTOR", "OPTIONS",
-                                              "SECONDS", "W"}  # fmt: skip
+    assert {value for _, value in values} <= {"N", "NAME", "NAMES", "FILE", "FOLDER", "FACTOR",
+                                              "OPTIONS", "SECONDS", "W"}  # fmt: skip
     assert ("weights", "FILE") in values
     assert ("device", "NAME") in values
 
