@@ -8,12 +8,15 @@ from pathlib import Path
 
 from vknn.cli.arguments import add_inputs, add_model, add_runs, opened, shapes
 from vknn.cli.capture import add_capture, capture_wanted, run_capture
+from vknn.cli.compare import add_verdict
 from vknn.cli.counters import add_counters, run_counters
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import progress, show, write_json
+from vknn.cli.versus import add_versus, refuse_alone, run_versus
 from vknn.errors import VknnError
 from vknn.profiling import (
     ASSUMPTIONS,
+    Limits,
     StaticProfile,
     profile,
     static,
@@ -25,13 +28,23 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_inputs(parser, random=True)
     add_runs(parser, runs=10, warmup=2)
-    parser.add_argument(
-        "--sort", choices=("plan", "time"), default="plan", help="order of the table (plan)"
-    )
-    parser.add_argument("--limit", type=int, metavar="N", help="show only the first N rows")
+    add_table(parser)
     parser.add_argument(
         "--trace", type=Path, metavar="FILE.json", help="write a trace for ui.perfetto.dev"
     )
+    parser.add_argument(
+        "--save", type=Path, metavar="FILE.vkprof", help="write everything, for vknn report"
+    )
+    parser.add_argument(
+        "--device-limits",
+        type=Path,
+        metavar="FILE.json",
+        help="save with these limits, which vknn bench --device-limits --json wrote",
+    )
+
+    group = parser.add_argument_group("comparison with another setting")
+    add_versus(group)
+    add_verdict(group)
 
     add_counters(parser)
     add_capture(parser)
@@ -59,20 +72,35 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> None:
-    """Times of every dispatch, or with --static what the driver made of it."""
+def add_table(parser: argparse.ArgumentParser) -> None:
+    """Order and length of a profile's table."""
+    parser.add_argument(
+        "--sort", choices=("plan", "time"), default="plan", help="order of the table (plan)"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="show only the first N rows")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Times of every dispatch, with --static what the driver made of it, with --versus ratios."""
+    if args.versus is not None:
+        return run_versus(args)
+    refuse_alone(args)
     if capture_wanted(args):
         run_capture(args)
-        return
-    if args.counters is not None:
+    elif args.counters is not None:
         run_counters(args)
-        return
-    if args.static:
+    elif args.static:
         _static(args)
-        return
+    else:
+        _measured(args)
+    return 0
+
+
+def _measured(args: argparse.Namespace) -> None:
     for name in ("isa", "latencies", "against"):
         if getattr(args, name) is not None:
             raise VknnError(f"--{name} needs --static")
+    limits = _limits(args)
     with opened(args) as session, progress("profile", args.json) as tell:
         result = profile(
             session,
@@ -85,11 +113,25 @@ def run(args: argparse.Namespace) -> None:
         )
     if args.trace is not None:
         result.save_trace(args.trace)
+    if args.save is not None:
+        result.save(args.save, limits=limits)
     if args.json:
         write_json(result.to_json())
         return
     show(result.table(args.sort, args.limit))
     show(result.totals_table())
+
+
+def _limits(args: argparse.Namespace) -> Limits | None:
+    """The limits to save, read before anything is measured."""
+    if args.device_limits is None:
+        return None
+    if args.save is None:
+        raise VknnError("--device-limits needs --save")
+    try:
+        return Limits.from_json(args.device_limits.read_text(encoding="utf-8"))
+    except (VknnError, UnicodeDecodeError) as error:
+        raise VknnError(f"{args.device_limits}: {error}") from None
 
 
 def _static(args: argparse.Namespace) -> None:

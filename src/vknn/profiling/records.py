@@ -88,7 +88,7 @@ class TimedRun:
         self, segment: Segment, feeds: Mapping[str, np.ndarray], start: float
     ) -> dict[str, np.ndarray]:
         ends = [time.perf_counter()]
-        entries = [_host_entry(n) for n in segment.graph.nodes]
+        entries = [host_entry(n) for n in segment.graph.nodes]
         results = reference.run(
             segment.graph, feeds, observe=lambda node, values: ends.append(time.perf_counter())
         )
@@ -111,7 +111,7 @@ def covered(spans: np.ndarray) -> float:
 
 
 def command_entry(command: Command) -> Entry:
-    """Entry of a command of a plan."""
+    """Entry of a plan's command."""
     if isinstance(command, Dispatch):
         return Entry(
             "vulkan",
@@ -127,5 +127,6 @@ def command_entry(command: Command) -> Entry:
     return Entry("vulkan", kind, command.label, command.nodes, nbytes=nbytes)
 
 
-def _host_entry(node: Node) -> Entry:
+def host_entry(node: Node) -> Entry:
+    """Entry of an operator on the host."""
     return Entry("host", "numpy", node.op.type_name, (node.origin.name,))
