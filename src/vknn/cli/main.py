@@ -27,6 +27,7 @@ COMMANDS = {
     "batch-node": "print the options of `ray start` by which a machine offers its devices",
     "profile": "time every dispatch",
     "bench": "time whole runs, the cold start and device memory",
+    "kernel": "work on one kernel of a model: extract it, run it alone, adopt what came of it",
     "tune": "time every kernel that a layer could use, and remember the fastest",
 }
 

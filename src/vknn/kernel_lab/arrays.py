@@ -6,6 +6,7 @@ import math
 import os
 import stat
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -76,7 +77,7 @@ def read_array(folder: Path, name: str, dtype: np.dtype, count: int) -> np.ndarr
         raise VknnError(f"{path}: {error}") from error
 
 
-def _header(file: object, version: tuple[int, int]) -> tuple[tuple[int, ...], bool, np.dtype]:
+def _header(file: IO[bytes], version: tuple[int, int]) -> tuple[tuple[int, ...], bool, np.dtype]:
     """Shape, order and dtype of a .npy file."""
     readers = {
         (1, 0): np.lib.format.read_array_header_1_0,
@@ -84,5 +85,5 @@ def _header(file: object, version: tuple[int, int]) -> tuple[tuple[int, ...], bo
     }
     if version not in readers:
         raise ValueError(f"a .npy file of version {version[0]}.{version[1]} is not known")
-    shape, fortran, dtype = readers[version](file, max_header_size=MAX_HEADER)  # type: ignore[operator]
+    shape, fortran, dtype = readers[version](file, max_header_size=MAX_HEADER)
     return shape, fortran, dtype

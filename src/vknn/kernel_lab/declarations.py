@@ -39,8 +39,8 @@ FEATURES = {
     6022: "cooperative_matrix",
     6912: "float_dot",
 }
-#: Capabilities that every device has: matrices, shaders, texel buffers and their formats, queries of
-#: images, and of subgroups the basics, votes and ballots.
+#: Capabilities that every device has: matrices, shaders, texel buffers and their formats, queries
+#: of images, and of subgroups the basics, votes and ballots.
 _PLAIN = frozenset((0, 1, 46, 47, 49, 50, 61, 62, 64))
 
 

@@ -178,8 +178,7 @@ def read_description(document: Any, file: str) -> LabDescription:
     version = top.integer("version", 1)
     if version > VERSION:
         raise VknnError(
-            f"{file}: a kernel lab of version {version}, and this vknn knows {VERSION}: "
-            "update vknn"
+            f"{file}: a kernel lab of version {version}, and this vknn knows {VERSION}: update vknn"
         )
     memories = tuple(
         LabMemory(m.integer("nbytes", 4), m.file("file")) for m in top.entries("memories", MOST)

@@ -119,9 +119,7 @@ class Expectations:
 
     def _written(self) -> list[int]:
         return [
-            b.buffer
-            for b in self._dispatch.bindings
-            if b.access.writes and b.buffer in self.placed
+            b.buffer for b in self._dispatch.bindings if b.access.writes and b.buffer in self.placed
         ]
 
     def _repacked(self, index: int) -> bool:
@@ -155,9 +153,7 @@ class Expectations:
         inputs = [_known(v, arrays) for v in node.inputs]
         return self._computed(node.op, inputs, _place(node, value))
 
-    def _computed(
-        self, op: Op, inputs: list[np.ndarray | None], output: int
-    ) -> Reference | None:
+    def _computed(self, op: Op, inputs: list[np.ndarray | None], output: int) -> Reference | None:
         unit = UNITS[self._precision]
         halves = any(x is not None and x.dtype == np.float16 for x in inputs)
         held = as_held(op, inputs, self._precision) if unit else inputs

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-import vknn
+from vknn import __version__
 from vknn.crosscheck.verify import CUMULATIVE
 from vknn.errors import InputError, NullDeviceError
 from vknn.kernel_lab import parameters
@@ -31,8 +31,9 @@ from vknn.kernel_lab.description import (
 )
 from vknn.kernel_lab.expectation import Expectations, Reference, element_type, packed
 from vknn.kernel_lab.kernel_source import FOLDER, KernelSource, shipped_source
-from vknn.kernel_lab.lab import DESCRIPTION, Lab
+from vknn.kernel_lab.lab import Lab
 from vknn.kernel_lab.readme import readme
+from vknn.kernel_lab.workbench import DESCRIPTION
 from vknn.kernel_lab.written import written_elements
 from vknn.runtime import Device
 from vknn.runtime.spirv.specialize import specialized
@@ -131,7 +132,7 @@ class _Writer:
             label=dispatch.label,
             model=_model_name(self.session),
             precision=self.session.precision,
-            vknn=vknn.__version__,
+            vknn=__version__,
             variant=variant,
             constants={by_id[i]: v for i, v in constants.items() if i in by_id},
             local=(local[0], local[1], local[2]),
@@ -160,9 +161,7 @@ class _Writer:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
 
-    def _memories(
-        self, captured: Captured
-    ) -> tuple[tuple[LabMemory, ...], tuple[LabBinding, ...]]:
+    def _memories(self, captured: Captured) -> tuple[tuple[LabMemory, ...], tuple[LabBinding, ...]]:
         """Memories with their files, and the bindings in them."""
         bound, plan = self.choice.dispatch.bindings, self.choice.run.plan
         memories, homes = [], {}

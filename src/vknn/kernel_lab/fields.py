@@ -107,7 +107,7 @@ class Fields:
         found = self._named(name)
         if not all(isinstance(v, str) and _MACRO.fullmatch(v) for v in found.values()):
             self._wrong(name, "words by name")
-        return found
+        return dict(found)
 
     def hashes(self, name: str) -> dict[str, str]:
         """SHA-256 of files by their paths."""

@@ -105,9 +105,7 @@ def lab_plan(
             _written(made, number, memory, known, mine, fill, buffers, watched)
     if made.steps:
         made.steps.append(Barrier(tuple(buffers.values())))
-    bound = tuple(
-        Binding(buffers[i], b.access, b.view, b.format) for i, b in enumerate(bindings)
-    )
+    bound = tuple(Binding(buffers[i], b.access, b.view, b.format) for i, b in enumerate(bindings))
     made.steps.append(_with(dispatch, bound))
     plan = Plan(
         name=name,

@@ -29,9 +29,7 @@ def specialization(
     return tuple(sorted(found.items())), notes
 
 
-def packed_push(
-    declared: Declarations, push: Mapping[str, Pushed]
-) -> tuple[bytes, list[str]]:
+def packed_push(declared: Declarations, push: Mapping[str, Pushed]) -> tuple[bytes, list[str]]:
     """The push-constant block, and notes about names that the shader does not declare.
 
     Raises VknnError for members that have no number, and for numbers that do not fit.
@@ -62,7 +60,9 @@ def read_push(members: Sequence[Member], block: bytes) -> dict[str, Pushed]:
 
 def _put(block: bytearray, member: Member, value: Pushed) -> None:
     numbers = value if isinstance(value, tuple) else (value,)
-    if len(numbers) != (member.count or 1) or isinstance(value, tuple) != (member.count is not None):
+    if len(numbers) != (member.count or 1) or isinstance(value, tuple) != (
+        member.count is not None
+    ):
         raise VknnError(
             f"push constant {member.name!r} takes {member.count or 1} numbers, not {len(numbers)}"
         )

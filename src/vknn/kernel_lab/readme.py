@@ -52,8 +52,8 @@ def readme(lab: LabDescription) -> str:
         "",
         *(line for output in lab.outputs for line in _output(lab, output.binding)),
         "",
-        "Before each run memory that is only written is filled with the word 0x7FC17FC1 (NaN), and so "
-        "are 256 bytes behind each written buffer, which must stay so.",
+        "Before each run memory that is only written is filled with the word 0x7FC17FC1 (NaN), and "
+        "so are 256 bytes behind each written buffer, which must stay so.",
         "",
     ]
     return "\n".join(lines)

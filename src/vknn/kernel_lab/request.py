@@ -33,9 +33,7 @@ def requested(
     declared = compiled.declared
     checks.features_missing(declared, (), limits)
     checks.check_bindings(declared, description.bindings, file)
-    constants, notes = parameters.specialization(
-        declared, description.constants, description.local
-    )
+    constants, notes = parameters.specialization(declared, description.constants, description.local)
     push, more = parameters.packed_push(declared, description.push)
     shared = checks.shared_bytes(compiled.spirv, dict(constants))
     reason = checks.beyond_limits(
@@ -56,4 +54,3 @@ def requested(
         nbytes=description.nbytes,
     )
     return LabRequest(dispatch, (*notes, *more))
-
