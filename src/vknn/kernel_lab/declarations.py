@@ -92,7 +92,7 @@ def declarations(spirv: bytes) -> Declarations:
         reader.note(opcode, operands)
     constants = {
         name: DeclaredConstant(c.id, c.type, _number(c.type, reader.defaults.get(c.id, 0)))
-        for name, c in parameters.constants.items()
+        for name, c in sorted(parameters.constants.items(), key=lambda item: item[1].id)
     }
     return Declarations(
         descriptors=reader.descriptors(),

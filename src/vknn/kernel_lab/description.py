@@ -261,6 +261,13 @@ def _device(entry: Fields) -> LabDevice:
 
 def _check(found: LabDescription, file: str) -> None:
     """Check that what refers to another part finds it."""
+    for number, memory in enumerate(found.memories):
+        ends = [b.offset + b.nbytes for b in found.bindings if b.memory == number]
+        if max(ends, default=0) != memory.nbytes:
+            raise VknnError(
+                f"{file}: memory {number} has {memory.nbytes} bytes, and its bindings end at "
+                f"{max(ends, default=0)}"
+            )
     for number, b in enumerate(found.bindings):
         place = f"{file}: binding {number} ({b.name})"
         if b.memory >= len(found.memories):

@@ -33,6 +33,7 @@ class LabRun:
         local: Lanes of a workgroup.
         groups: Workgroups.
         times: Microseconds of each timed run by the device's timestamps; none where it has none.
+        first: Those of the version that it was timed in turn with; none where it was not.
         outputs: The check of each output; none on a device that computes nothing.
         compiled: What the driver made of the kernel, where it tells.
         notes: Remarks on names that the shader lacks, and on the device.
@@ -46,6 +47,7 @@ class LabRun:
     local: tuple[int, int, int]
     groups: tuple[int, int, int]
     times: tuple[float, ...]
+    first: tuple[float, ...]
     outputs: tuple[OutputCheck, ...]
     compiled: StaticEntry
     notes: tuple[str, ...] = ()
@@ -66,6 +68,11 @@ class LabRun:
         return median(self.times) if self.times else None
 
     @property
+    def ratio(self) -> float | None:
+        """The median as a multiple of that of the version it was timed in turn with."""
+        return median(self.times) / median(self.first) if self.times and self.first else None
+
+    @property
     def excess(self) -> float:
         """The largest error of all outputs as a multiple of what is allowed."""
         return max((check.excess for check in self.outputs), default=0.0)
@@ -84,6 +91,17 @@ class LabRun:
             return f"right, at {self.excess:.2g} of what is allowed"
         return "; ".join(f"binding {c.binding} ({c.name}): {c.summary()}" for c in wrong)
 
+    def brief(self) -> str:
+        """The verdict in a few words."""
+        if self.ok:
+            return "right" if self.outputs else "not checked"
+        check = next(check for check in self.outputs if not check.ok)
+        if not check.wrong:
+            return f"wrong: {check.summary()}"
+        first = ",".join(map(str, check.first or ()))
+        missing = f", {check.unwritten} of them not written" if check.unwritten else ""
+        return f"wrong: {check.wrong} of {check.count}{missing}, first [{first}]"
+
     def document(self) -> dict[str, Any]:
         """All of it as JSON takes it; times in microseconds, infinities and NaN as text."""
         own = {
@@ -98,6 +116,8 @@ class LabRun:
             "min": self.fastest,
             "median": self.median,
             "times": self.times,
+            "ratio": self.ratio,
+            "first": self.first,
             "outputs": [asdict(check) for check in self.outputs],
             "compiled": self.compiled.document(),
             "notes": self.notes,

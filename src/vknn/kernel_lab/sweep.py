@@ -23,14 +23,13 @@ from vknn.kernel_lab.axes import LANES, combinations, typed_axes
 from vknn.kernel_lab.checks import check_bindings
 from vknn.kernel_lab.description import LabDescription, Number
 from vknn.kernel_lab.formula import evaluated
-from vknn.kernel_lab.kernel_source import CompiledKernel
+from vknn.kernel_lab.kernel_source import CompiledKernel, KernelSource
 from vknn.kernel_lab.report import LabRun, plain
-from vknn.kernel_lab.workbench import Workbench
+from vknn.kernel_lab.workbench import Version, Workbench, check_runs
 from vknn.plan import Access
 from vknn.rich_text import text_of
-from vknn.runtime import Device, WeightPool
 
-IDLE = "right with half the groups, too: groups must follow (--groups, groups=)"
+IDLE = "also with half the groups: they must follow (--groups, groups=)"
 FOLLOW = "groups or push constants may have to follow (--groups, --push)"
 
 
@@ -72,9 +71,9 @@ class Sweep:
 
     @property
     def best(self) -> SweepRow | None:
-        """The fastest of the rows that are right, by the median; None without any."""
-        right = [r for r in self.rows if r.ok and r.run is not None and r.run.median is not None]
-        return min(right, key=_median, default=None)
+        """The row with the least ratio of those that are right; None without any."""
+        right = [r for r in self.rows if r.ok and r.run is not None and r.run.ratio is not None]
+        return min(right, key=_ratio, default=None)
 
     def to_json(self) -> str:
         """All of it as JSON; times in microseconds."""
@@ -120,20 +119,20 @@ class Sweep:
         if run is None:
             return [*row.values.values(), *shape, *[""] * (3 + len(numbers)), row.reason]
         times = ["", "", ""]
-        if run.median is not None and run.fastest is not None and self.base.median is not None:
-            ratio = run.median / self.base.median
-            times = [f"{run.median:,.1f}", f"{run.fastest:,.1f}", f"{ratio:.2f}"]
+        if run.median is not None and run.fastest is not None:
+            ratio = "" if run.ratio is None else f"{run.ratio:.2f}"
+            times = [f"{run.median:,.1f}", f"{run.fastest:,.1f}", ratio]
         told = run.driver_numbers()
         own = [f"{told[name]:,}" if name in told else "" for name in numbers]
-        verdict = "; ".join(filter(None, ("" if run.ok else run.summary(), row.reason)))
+        verdict = "; ".join(filter(None, (run.brief(), row.reason)))
         if run is self.base:
-            verdict = "as it is" + (f"; {verdict}" if verdict else "")
-        return [*row.values.values(), *shape, *times, *own, verdict or "right"]
+            verdict = f"as it is: {verdict}"
+        return [*row.values.values(), *shape, *times, *own, verdict]
 
 
-def _median(row: SweepRow) -> float:
-    assert row.run is not None and row.run.median is not None
-    return row.run.median
+def _ratio(row: SweepRow) -> float:
+    assert row.run is not None and row.run.ratio is not None
+    return row.run.ratio
 
 
 def swept(
@@ -146,38 +145,38 @@ def swept(
     tolerance: float | None,
 ) -> Sweep:
     """The sweep of :meth:`vknn.kernel_lab.Lab.sweep`."""
-    opened, pool = lab.device(device)
-    base = lab.run(device, runs=runs, tolerance=tolerance)
-    maker = _Rows(lab, opened, pool, groups, push, runs, tolerance)
+    check_runs(runs)
     source = lab.source()
-    macros = source.macros(lab.description.variant)
-    declared = lab.compiled(source, lab.description.variant).declared
-    unknown = sorted(set(push) - {member.name for member in declared.push})
+    compiled = lab.compiled(source, lab.description.variant)
+    unknown = sorted(set(push) - {member.name for member in compiled.declared.push})
     if unknown:
-        names = ", ".join(member.name for member in declared.push) or "none"
+        names = ", ".join(member.name for member in compiled.declared.push) or "none"
         raise VknnError(f"push constants: {', '.join(unknown)} not known; known: {names}")
-    chosen = list(combinations(typed_axes(axes, declared, macros)))
-    maker.base_right = base.ok
-    maker.base_idles = base.ok and maker.idle(
-        lab.description, lab.compiled(source, lab.description.variant)
-    )
-    return Sweep(base, tuple(maker.row(shown, words) for shown, words in chosen))
+    macros = source.macros(lab.description.variant)
+    chosen = list(combinations(typed_axes(axes, compiled.declared, macros)))
+    with lab.loaded(lab.description, compiled, device) as version:
+        base = lab.measured(version, runs, tolerance)
+        maker = _Rows(lab, source, device, version, groups, push, runs, tolerance)
+        maker.base_right = base.ok
+        maker.base_idles = base.ok and maker.idle(lab.description, compiled)
+        return Sweep(base, tuple(maker.row(shown, words) for shown, words in chosen))
 
 
 class _Rows:
-    """The rows of a sweep."""
+    """The rows of a sweep, each timed in turn with the kernel as it is."""
 
     def __init__(
         self,
         lab: Workbench,
-        device: Device,
-        pool: WeightPool,
+        source: KernelSource,
+        device: str,
+        base: Version,
         groups: str | None,
         push: Mapping[str, str],
         runs: int,
         tolerance: float | None,
     ) -> None:
-        self.lab, self.device, self.pool = lab, device, pool
+        self.lab, self.source, self.device, self.base = lab, source, device, base
         self.groups, self.push, self.runs, self.tolerance = groups, push, runs, tolerance
         #: Whether the kernel as it is gives the right result.
         self.base_right = True
@@ -189,9 +188,8 @@ class _Rows:
         description = self.lab.description
         try:
             compiled, description = self._chosen(words)
-            run = self.lab.ran(
-                description, compiled, self.device, self.pool, self.runs, self.tolerance
-            )
+            with self.lab.loaded(description, compiled, self.device) as version:
+                run = self.lab.measured(version, self.runs, self.tolerance, self.base)
         except (DeviceLostError, RunTimeoutError):
             raise
         except VknnError as error:
@@ -207,15 +205,15 @@ class _Rows:
     def idle(self, description: LabDescription, compiled: CompiledKernel) -> bool:
         """Whether half of the groups give the right result, too."""
         halves = _halved(description.groups)
-        if halves is None or self.device.snapshot.is_null:
+        if halves is None or self.base.kernel.device.snapshot.is_null:
             return False
         half = dataclasses.replace(description, groups=halves)
-        run = self.lab.ran(half, compiled, self.device, self.pool, 0, self.tolerance)
-        return run.ok
+        with self.lab.loaded(half, compiled, self.device) as version:
+            return self.lab.measured(version, 0, self.tolerance).ok
 
     def _chosen(self, words: Mapping[str, str]) -> tuple[CompiledKernel, LabDescription]:
         """The kernel compiled for a combination, and the description of its dispatch."""
-        lab, source = self.lab, self.lab.source()
+        lab, source = self.lab, self.source
         before = lab.compiled(source, lab.description.variant).declared
         lanes = {n: w for n, w in words.items() if n in LANES and n not in before.constants}
         constants = {n: w for n, w in words.items() if n in before.constants}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ from vknn.errors import DeviceLostError, VknnError
 from vknn.kernel_lab.kernel_source import FOLDER
 from vknn.kernel_lab.lab import Lab, described
 from vknn.kernel_lab.report import LabRun
-from vknn.kernel_lab.workbench import DESCRIPTION, RUNS
+from vknn.kernel_lab.workbench import DESCRIPTION, RUNS, Version, check_runs
 
 #: Seconds between looks at the files, and those that a file must have stayed as it is.
 INTERVAL, SETTLED = 0.05, 0.05
+#: Seconds of timed runs, so that the numbers of a slow kernel do not keep one waiting.
+MOST_SECONDS = 0.4
 
 Stamp = tuple[tuple[str, int, int], ...]
 
@@ -29,20 +32,18 @@ class Watched:
         run: The run; None after an error.
         error: The error's text, with the compiler's line; "" where there is a run.
         seconds: From the save that was seen to the numbers.
-        ratio: Median time as a multiple of that of the first version that ran; None without one.
     """
 
     number: int
     run: LabRun | None
     error: str
     seconds: float
-    ratio: float | None
 
     def document(self) -> dict[str, Any]:
         """The version as JSON takes it."""
         run = None if self.run is None else self.run.document()
         own = {"number": self.number, "error": self.error, "seconds": self.seconds}
-        return {**own, "ratio": self.ratio, "run": run}
+        return {**own, "run": run}
 
     def line(self) -> str:
         """The version in a line, or the error's lines."""
@@ -51,7 +52,7 @@ class Watched:
             return f"{head}{self.error}"
         parts = []
         if self.run.median is not None:
-            ratio = "" if self.ratio is None else f" ({self.ratio:.2f} of the first)"
+            ratio = "" if self.run.ratio is None else f" ({self.run.ratio:.2f} of the first)"
             parts.append(f"{self.run.median:,.1f} us{ratio}")
         numbers = self.run.driver_numbers()
         parts += [
@@ -74,43 +75,62 @@ def watch(
     of lab.json opens it anew. Raises DeviceLostError where the device is gone, and what there is to
     say of the device before the first version.
     """
-    first: float | None = None
+    check_runs(runs)
     before: Stamp | None = None
-    number = 0
     lab.device(device)
-    while not ended():
-        stamp = _stamp(lab.folder)
-        if stamp == before:
-            time.sleep(INTERVAL)
-            continue
-        begin = time.monotonic()
-        if before is not None:
-            time.sleep(SETTLED)
-            if _stamp(lab.folder) != stamp:
-                continue  # an editor that is still writing
-        anew = before is not None and before[:1] != stamp[:1]
-        before = stamp
-        number += 1
-        run, error = _tried(lab, device, runs, tolerance, anew)
-        median = None if run is None else run.median
-        first = median if first is None else first
-        ratio = None if median is None or not first else median / first
-        yield Watched(number, run, error, time.monotonic() - begin, ratio)
+    with ExitStack() as held:
+        versions = _Versions(lab, device, runs, tolerance, held)
+        while not ended():
+            stamp = _stamp(lab.folder)
+            if stamp == before:
+                time.sleep(INTERVAL)
+                continue
+            begin = time.monotonic()
+            if before is not None:
+                time.sleep(SETTLED)
+                if _stamp(lab.folder) != stamp:
+                    continue  # an editor that is still writing
+            anew = before is not None and before[:1] != stamp[:1]
+            before = stamp
+            yield versions.next(begin, anew)
 
 
-def _tried(
-    lab: Lab, device: str, runs: int, tolerance: float | None, anew: bool
-) -> tuple[LabRun | None, str]:
-    """A run, or an error's text. ``anew``: the description was saved, too."""
-    try:
-        if anew:
-            lab.description = described(lab.folder)
-            lab.forget()
-        return lab.run(device, runs=runs, tolerance=tolerance), ""
-    except DeviceLostError:
-        raise
-    except VknnError as error:
-        return None, str(error).strip()
+class _Versions:
+    """The versions of a watched kernel; the first that ran is kept, for the others' ratios."""
+
+    def __init__(
+        self, lab: Lab, device: str, runs: int, tolerance: float | None, held: ExitStack
+    ) -> None:
+        self._lab, self._device, self._held = lab, device, held
+        self._runs, self._tolerance = runs, tolerance
+        self._first: Version | None = None
+        self._number = 0
+
+    def next(self, begin: float, anew: bool) -> Watched:
+        """The version that is in the folder now, or its error. ``anew``: lab.json was saved."""
+        self._number += 1
+        run, error = None, ""
+        try:
+            if anew:
+                self._lab.describe(described(self._lab.folder))
+            run = self._run()
+        except DeviceLostError:
+            raise
+        except VknnError as failure:
+            error = str(failure).strip()
+        return Watched(self._number, run, error, time.monotonic() - begin)
+
+    def _run(self) -> LabRun:
+        version = self._lab.version(self._device)
+        with ExitStack() as undo:
+            undo.callback(version.close)
+            run = self._lab.measured(
+                version, self._runs, self._tolerance, self._first, MOST_SECONDS
+            )
+            if self._first is None:
+                self._first = version
+                self._held.push(undo.pop_all())
+        return run
 
 
 def _stamp(folder: Path) -> Stamp:

@@ -2,34 +2,62 @@
 
 from __future__ import annotations
 
-import dataclasses
+import math
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 
 from vknn.errors import VknnError
-from vknn.kernel_lab.arrays import floats, read_array, storage
-from vknn.kernel_lab.comparison import Expected, OutputCheck, check_output
-from vknn.kernel_lab.description import (
-    LabDescription,
-    LabOutput,
-    packed_count,
-)
-from vknn.kernel_lab.execution import Execution, execute
+from vknn.kernel_lab.comparison import OutputCheck
+from vknn.kernel_lab.description import LabDescription
+from vknn.kernel_lab.execution import LoadedKernel, timed_in_turn
 from vknn.kernel_lab.inputs import read_memories
 from vknn.kernel_lab.kernel_source import FOLDER, CompiledKernel, KernelSource, read_source
-from vknn.kernel_lab.lab_plan import POISON, LabPlan, lab_plan
+from vknn.kernel_lab.lab_plan import lab_plan
 from vknn.kernel_lab.report import LabRun
 from vknn.kernel_lab.request import requested
+from vknn.kernel_lab.verdicts import Verdicts
 from vknn.runtime import Device, WeightPool, open_device
 
 DESCRIPTION = "lab.json"
 RUNS = 20
 #: Modules that are kept: versions and variants.
 MOST_MODULES = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Version:
+    """A version of a lab's kernel, ready on a device. A context manager.
+
+    Attributes:
+        description: The dispatch that it was made ready for.
+        kernel: The kernel on the device.
+        notes: Remarks on names that its shader lacks.
+    """
+
+    description: LabDescription
+    kernel: LoadedKernel
+    notes: tuple[str, ...]
+
+    def close(self) -> None:
+        """Release of what it holds on the device; may be called twice."""
+        self.kernel.close()
+
+    def __enter__(self) -> Version:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
 
 
 class Workbench:
@@ -45,7 +73,7 @@ class Workbench:
         self._undo = ExitStack()
         self._opened: dict[str, tuple[Device, WeightPool]] = {}
         self._data: list[np.ndarray | None] | None = None
-        self._expected: dict[int, Expected] | None = None
+        self.verdicts = Verdicts(folder, description)
         self._compiled: dict[tuple[Any, ...], CompiledKernel] = {}
 
     def source(self) -> KernelSource:
@@ -67,11 +95,14 @@ class Workbench:
             vknn.ShaderError: The GLSL does not compile, or its buffers are not the folder's.
             vknn.DeviceError: The device has not what the kernel needs.
         """
-        if runs < 1:
-            raise VknnError(f"runs={runs}: at least one run is needed")
-        opened, pool = self.device(device)
+        check_runs(runs)
+        with self.version(device) as version:
+            return self.measured(version, runs, tolerance)
+
+    def version(self, device: str = "auto") -> Version:
+        """The kernel as it is now, compiled and made ready on a device; close it."""
         compiled = self.compiled(self.source(), self.description.variant)
-        return self.ran(self.description, compiled, opened, pool, runs, tolerance)
+        return self.loaded(self.description, compiled, device)
 
     def device(self, selector: str = "auto") -> tuple[Device, WeightPool]:
         """The device of a selector, and the pool of the lab's inputs on it; opened once."""
@@ -91,28 +122,39 @@ class Workbench:
                 del self._compiled[next(iter(self._compiled))]
         return self._compiled[key]
 
-    def ran(
-        self,
-        description: LabDescription,
-        compiled: CompiledKernel,
-        device: Device,
-        pool: WeightPool,
-        runs: int,
-        tolerance: float | None = None,
-    ) -> LabRun:
-        """The run of a compiled kernel, as a description (this lab's, or one much like it) says."""
+    def loaded(
+        self, description: LabDescription, compiled: CompiledKernel, selector: str
+    ) -> Version:
+        """A compiled kernel made ready, as a description (this lab's, or one much like it) says."""
+        device, pool = self.device(selector)
         file = str(self.folder / DESCRIPTION)
         request = requested(description, compiled, device.limits, file)
-        null = device.snapshot.is_null
         plan = lab_plan(
             str(self.folder), description.memories, self.data(), description.bindings,
             request.dispatch, device.limits,
         )  # fmt: skip
-        done = execute(device, plan, compiled.spirv, pool, 0 if null else runs)
-        checks = () if null else self._checks(plan, done, tolerance)
-        notes = [*request.notes, *self._device_notes(device)]
-        if null:
+        kernel = LoadedKernel(device, plan, compiled.spirv, pool)
+        return Version(description, kernel, request.notes)
+
+    def measured(
+        self,
+        version: Version,
+        runs: int,
+        tolerance: float | None = None,
+        first: Version | None = None,
+        seconds: float = math.inf,
+    ) -> LabRun:
+        """The run of a version, timed in turn with ``first``, for about so many seconds at most."""
+        device, kernel, description = version.kernel.device, version.kernel, version.description
+        notes = [*version.notes, *self._device_notes(device)]
+        checks: tuple[OutputCheck, ...] = ()
+        times: list[tuple[float, ...]] = [(), ()]
+        if device.snapshot.is_null:
             notes.append("a null device computes nothing: neither timed nor checked")
+        else:
+            checks = self.verdicts.checks(kernel.lab, kernel.written(), tolerance)
+            both = [kernel] if first is None else [kernel, first.kernel]
+            times = [*timed_in_turn(both, runs, seconds), ()]
         return LabRun(
             folder=str(self.folder),
             kernel=description.kernel,
@@ -121,9 +163,10 @@ class Workbench:
             driver=f"{device.snapshot.driver_name} {device.snapshot.driver_info}".strip(),
             local=description.local,
             groups=description.groups,
-            times=done.times,
+            times=times[0],
+            first=times[1],
             outputs=checks,
-            compiled=done.compiled,
+            compiled=kernel.compiled(),
             notes=tuple(notes),
         )
 
@@ -138,67 +181,10 @@ class Workbench:
         self._opened.clear()
         self._undo.close()
 
-    def forget(self) -> None:
-        """End of what was read of the folder's arrays: they are read anew."""
-        self._data = self._expected = None
-
-    def _checks(
-        self, plan: LabPlan, done: Execution, tolerance: float | None
-    ) -> tuple[OutputCheck, ...]:
-        checks = []
-        for output in self.description.outputs:
-            number = output.binding
-            binding = self.description.bindings[number]
-            raw, watched = done.written[number], plan.watched[number]
-            behind = raw[binding.nbytes :]
-            fill = np.full(len(behind) // 4, POISON, np.uint32).view(np.uint8)
-            sentinels = int((behind != fill).sum()) if watched else None
-            kind, end = storage(binding.dtype), self._end(output)
-            actual = raw[: binding.nbytes].view(kind)[:end]
-            untouched = None
-            if number in plan.filled:
-                poison = np.full(binding.nbytes // 4, POISON, np.uint32).view(kind)[:end]
-                untouched = _same_bytes(actual, poison)
-            expected = self._expectation(output, tolerance)
-            checks.append(
-                check_output(number, binding.name, actual, expected, untouched, sentinels)
-            )
-        return tuple(checks)
-
-    def _end(self, output: LabOutput) -> int:
-        """Elements that are compared: those of the tensor, or of the whole buffer."""
-        if output.tensor is not None:
-            return packed_count(output.tensor)
-        binding = self.description.bindings[output.binding]
-        return binding.nbytes // storage(binding.dtype).itemsize
-
-    def _expectation(self, output: LabOutput, tolerance: float | None) -> Expected:
-        if self._expected is None:
-            self._expected = {}
-        if output.binding not in self._expected:
-            self._expected[output.binding] = self._read_expectation(output)
-        found = self._expected[output.binding]
-        if tolerance is None:
-            return found
-        return dataclasses.replace(found, allowed=_share(found.right, tolerance))
-
-    def _read_expectation(self, output: LabOutput) -> Expected:
-        binding = self.description.bindings[output.binding]
-        kind, end = storage(binding.dtype), self._end(output)
-        count = binding.nbytes // kind.itemsize
-        device = read_array(self.folder, output.device, kind, count)[:end]
-        if output.reference is not None and output.allowed is not None:
-            of = np.dtype("float32" if kind.kind == "f" or binding.dtype == "bfloat16" else "int32")
-            right = read_array(self.folder, output.reference, of, end)
-            allowed = read_array(self.folder, output.allowed, np.dtype("float32"), end)
-            against = "numpy"
-        else:
-            right, against = floats(device, binding.dtype), "device"
-            allowed = _share(right, output.tolerance)
-        written = None
-        if output.written is not None:
-            written = read_array(self.folder, output.written, np.dtype(bool), count)[:end]
-        return Expected(right, allowed, device, against, written, output.tensor, binding.dtype)
+    def describe(self, description: LabDescription) -> None:
+        """Another description, with which the folder's arrays are read anew."""
+        self.description, self._data = description, None
+        self.verdicts = Verdicts(self.folder, description)
 
     def _device_notes(self, device: Device) -> list[str]:
         """Notes where the device is not what the kernel was chosen for."""
@@ -211,15 +197,7 @@ class Workbench:
         ]
 
 
-def _share(right: np.ndarray, share: float) -> np.ndarray:
-    """An allowance for all elements: a share of the largest finite number; none for integers."""
-    if right.dtype.kind != "f":
-        return np.zeros(1, np.float32)
-    size = np.abs(right.astype(np.float64))
-    return np.array([share * float(np.max(size, initial=0.0, where=np.isfinite(size)))])
-
-
-def _same_bytes(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    size = a.dtype.itemsize
-    left, right = (np.ascontiguousarray(x).view(np.uint8).reshape(-1, size) for x in (a, b))
-    return np.asarray((left == right).all(axis=1))
+def check_runs(runs: int) -> None:
+    """Check that there is something to time; raises VknnError."""
+    if runs < 1:
+        raise VknnError(f"runs={runs}: at least one run is needed")

@@ -8,7 +8,7 @@ import numpy as np
 
 from vknn.kernel_lab.arrays import storage
 from vknn.kernel_lab.description import LabDescription
-from vknn.kernel_lab.execution import execute
+from vknn.kernel_lab.execution import LoadedKernel
 from vknn.kernel_lab.inputs import read_memories
 from vknn.kernel_lab.kernel_source import FOLDER, read_source
 from vknn.kernel_lab.lab_plan import POISON, lab_plan
@@ -35,7 +35,8 @@ def written_elements(
             "lab", description.memories, data, description.bindings, request.dispatch,
             device.limits, fill,
         )  # fmt: skip
-        results.append(execute(device, lab, compiled.spirv, None, 0).written)
+        with LoadedKernel(device, lab, compiled.spirv) as kernel:
+            results.append(kernel.written())
     masks = {}
     for number in lab.filled:
         binding = description.bindings[number]
