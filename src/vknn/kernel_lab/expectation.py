@@ -172,6 +172,8 @@ class Expectations:
         binding = next((b for b in self._dispatch.bindings if b.buffer == index), None)
         kind = self._stored(index) if binding is None else element_type(binding, placed)
         type_: TensorType = placed.value.type
+        if kind is None:
+            return None
         shape = packed_shape(type_, placed.layout)
         count, size = int(np.prod(shape)), storage(kind).itemsize
         if count * size > len(raw):
@@ -179,11 +181,21 @@ class Expectations:
         numbers = floats(raw[: count * size].view(storage(kind)), kind)
         return _unpack(numbers, type_, placed.layout)
 
-    def _stored(self, index: int) -> str:
-        """Element type of a buffer, by what any dispatch binds it as."""
+    def _stored(self, index: int) -> str | None:
+        """Element type of a buffer, by what any dispatch binds it as; else by the value's type.
+
+        None for floats that no dispatch binds, where tensors are stored in 16 bits: some are not.
+        """
         bound = (b for d in self._plan.dispatches for b in d.bindings if b.buffer == index)
         found = next(bound, None)
-        return "float32" if found is None else element_type(found, self.placed[index])
+        placed = self.placed[index]
+        if found is not None:
+            return element_type(found, placed)
+        if placed.layout is Layout.C4B:
+            return placed.value.type.dtype.value
+        if not placed.value.type.dtype.is_float:
+            return "int32"
+        return "float32" if self._precision == "fp32" else None
 
 
 def packed(array: np.ndarray, placed: PlacedValue) -> np.ndarray:

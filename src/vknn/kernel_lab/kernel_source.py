@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ FOLDER = "glsl"
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"\s*$')
 #: Bytes of one file, and of all that the compiler sees: the largest of vknn's has 0.1 MB.
 MAX_FILE, MAX_TEXT = 1 << 20, 1 << 22
+#: Modules that are kept: versions and variants.
+MOST_MODULES = 64
 _PRAGMA = re.compile(r"^\s*#\s*pragma\s+vknn\s+variants\s+(.*)$", re.MULTILINE)
 
 
@@ -47,7 +50,7 @@ class KernelSource:
         return list(dict.fromkeys([*variant, *names]))
 
     def compile(self, root: Path, variant: Mapping[str, str]) -> CompiledKernel:
-        """The module of a variant, of the files below ``root``.
+        """The module of a variant, of the files below ``root``; each is compiled once.
 
         Raises ShaderError with the compiler's message, which names file and line.
         """
@@ -55,9 +58,14 @@ class KernelSource:
             expanded = glsl.expand(self.texts[self.main], self.main, root)
         except RecursionError:
             raise ShaderError(f"{self.main}: includes are nested too deeply") from None
-        job = ShaderJob(expanded, self.main, dict(variant))
-        spirv = cooperative.completed(shaderc.compiler().compile([job])[0])
-        return CompiledKernel(spirv, declarations(spirv))
+        return _compiled(expanded, self.main, tuple(sorted(variant.items())))
+
+
+@functools.lru_cache(maxsize=MOST_MODULES)
+def _compiled(expanded: str, name: str, variant: tuple[tuple[str, str], ...]) -> CompiledKernel:
+    job = ShaderJob(expanded, name, dict(variant))
+    spirv = cooperative.completed(shaderc.compiler().compile([job])[0])
+    return CompiledKernel(spirv, declarations(spirv))
 
 
 def read_source(folder: Path, kernel: str) -> KernelSource:

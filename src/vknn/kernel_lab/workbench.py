@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 
@@ -26,8 +25,6 @@ from vknn.runtime import Device, WeightPool, open_device
 
 DESCRIPTION = "lab.json"
 RUNS = 20
-#: Modules that are kept: versions and variants.
-MOST_MODULES = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +71,6 @@ class Workbench:
         self._opened: dict[str, tuple[Device, WeightPool]] = {}
         self._data: list[np.ndarray | None] | None = None
         self.verdicts = Verdicts(folder, description)
-        self._compiled: dict[tuple[Any, ...], CompiledKernel] = {}
 
     def source(self) -> KernelSource:
         """The GLSL as it is now in the folder."""
@@ -114,13 +110,8 @@ class Workbench:
         return self._opened[selector]
 
     def compiled(self, source: KernelSource, variant: Mapping[str, str]) -> CompiledKernel:
-        """The module of a source; each is compiled once."""
-        key = (tuple(source.texts.items()), tuple(sorted(variant.items())))
-        if key not in self._compiled:
-            self._compiled[key] = source.compile(self.folder / FOLDER, variant)
-            if len(self._compiled) > MOST_MODULES:
-                del self._compiled[next(iter(self._compiled))]
-        return self._compiled[key]
+        """The module of a source's variant."""
+        return source.compile(self.folder / FOLDER, variant)
 
     def loaded(
         self, description: LabDescription, compiled: CompiledKernel, selector: str
