@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vknn.cli.arguments import add_inputs, add_json, add_model, opened, shapes
-from vknn.cli.complaints import FAILED
+from vknn.cli.complaints import FAILED, USER_ERROR
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import show, write_json
-from vknn.errors import VknnError
+from vknn.errors import InputError, ShaderError, VknnError
 
 if TYPE_CHECKING:
     from vknn.kernel_lab import Lab
@@ -32,7 +32,11 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     actions = parser.add_subparsers(dest="action", required=True, metavar="action")
     _add_extract(actions.add_parser("extract", help="write one dispatch of a model as a folder"))
-    _add_run(actions.add_parser("run", help="compile, run, time and check the kernel of a folder"))
+    _add_run(
+        actions.add_parser(
+            "run", help="run and time a folder's kernel, and hold it against what is right"
+        )
+    )
     adopt = actions.add_parser("adopt", help="show the difference from the kernel that vknn ships")
     adopt.add_argument("folder", type=Path, help="a folder that extract wrote")
     adopt.add_argument(
@@ -103,18 +107,22 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
 
 
 def _extract(args: argparse.Namespace) -> None:
-    from vknn.kernel_lab import extract
+    from vknn.kernel_lab import NoSingleDispatchError, extract
 
     with opened(args) as session:
-        lab = extract(
-            session,
-            args.folder,
-            layer=args.layer,
-            dispatch=args.dispatch,
-            inputs=read_feeds(args, session),
-            shapes=shapes(args, session),
-            seed=args.seed,
-        )
+        try:
+            lab = extract(
+                session,
+                args.folder,
+                layer=args.layer,
+                dispatch=args.dispatch,
+                inputs=read_feeds(args, session),
+                shapes=shapes(args, session),
+                seed=args.seed,
+            )
+        except NoSingleDispatchError as error:
+            print(*error.lines, sep="\n", file=sys.stderr)
+            raise InputError(error.summary) from error
     described = lab.description
     if args.json:
         write_json(described.document())
@@ -137,7 +145,11 @@ def _run(args: argparse.Namespace) -> int:
             return _watch(args, lab)
         if args.sweep is not None:
             return _sweep(args, lab)
-        result = lab.run(args.device, runs=args.runs, tolerance=args.tolerance)
+        try:
+            result = lab.run(args.device, runs=args.runs, tolerance=args.tolerance)
+        except ShaderError as error:  # the compiler's lines as they are
+            print(f"vknn: error: {error}", file=sys.stderr)
+            return USER_ERROR
     if args.json:
         write_json(result.to_json())
     else:

@@ -1,6 +1,7 @@
 """Kernel lab: one dispatch of a network as a folder: edited, run, timed and checked alone."""
 
 from vknn.kernel_lab.adoption import Adoption, adoption
+from vknn.kernel_lab.choices import NoSingleDispatchError
 from vknn.kernel_lab.comparison import OutputCheck
 from vknn.kernel_lab.description import LabDescription
 from vknn.kernel_lab.extraction import extract
@@ -14,6 +15,7 @@ __all__ = [
     "Lab",
     "LabDescription",
     "LabRun",
+    "NoSingleDispatchError",
     "OutputCheck",
     "Sweep",
     "SweepRow",

@@ -87,35 +87,45 @@ def all_choices(runs: Sequence[SegmentRun]) -> list[Choice]:
     return found
 
 
+class NoSingleDispatchError(InputError):
+    """There is no dispatch as asked for, or there are several.
+
+    Attributes:
+        summary: The reason in a line.
+        lines: The dispatches that there are to choose from, a line each.
+    """
+
+    def __init__(self, summary: str, choices: Sequence[Choice]) -> None:
+        self.summary, self.lines = summary, _listed(choices)
+        super().__init__("\n".join([summary, *self.lines]))
+
+
 def chosen(choices: Sequence[Choice], layer: str | None, number: int | None) -> Choice:
     """The dispatch of a layer, or with a number.
 
-    Raises InputError that lists the choices where there is no such dispatch, or several are.
+    Raises NoSingleDispatchError where there is no such dispatch, or several are.
     """
     if not choices:
         raise InputError("no layer of this model runs on the device: there is nothing to extract")
     fitting = [c for c in choices if layer is None or c.is_of(layer)]
-    if layer is not None and not fitting:
+    of = "the model" if layer is None else f"layer {layer!r}"
+    if not fitting:
         names = {part for c in choices for node in c.dispatch.nodes for part in node.split("+")}
-        near = difflib.get_close_matches(layer, sorted(names), 3)
+        near = difflib.get_close_matches(layer or "", sorted(names), 3)
         hint = f"; like it are {', '.join(map(repr, near))}" if near else ""
-        raise InputError(f"no dispatch computes layer {layer!r}{hint}\n{_listed(choices)}")
+        raise NoSingleDispatchError(f"no dispatch computes {of}{hint}", choices)
     if number is not None:
         found = [c for c in fitting if c.number == number]
         if not found:
-            of = "the model" if layer is None else f"layer {layer!r}"
-            raise InputError(f"{of} has no dispatch {number}\n{_listed(fitting)}")
+            raise NoSingleDispatchError(f"{of} has no dispatch {number}", fitting)
         return found[0]
     if len(fitting) > 1:
-        of = "the model" if layer is None else f"layer {layer!r}"
-        raise InputError(
-            f"{of} has {len(fitting)} dispatches: choose one with --dispatch (dispatch=)\n"
-            f"{_listed(fitting)}"
-        )
+        summary = f"{of} has {len(fitting)} dispatches: choose one with --dispatch (dispatch=)"
+        raise NoSingleDispatchError(summary, fitting)
     return fitting[0]
 
 
-def _listed(choices: Sequence[Choice]) -> str:
+def _listed(choices: Sequence[Choice]) -> list[str]:
     lines = [choice.line() for choice in choices[:MOST_LINES]]
     more = len(choices) - len(lines)
-    return "\n".join(lines + ([f"and {more} more"] if more > 0 else []))
+    return lines + ([f"and {more} more"] if more > 0 else [])
