@@ -158,6 +158,8 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     model = str(write_small_model(tmp_path))
     lab = str(tmp_path / "lab")
     device = ["--device", shared_device_name()]
+    assert main(["kernel", "run", lab]) == 2
+    assert "`vknn kernel extract` writes a kernel's folder" in capsys.readouterr().err
     assert main(["kernel", "extract", model, "--layer", "conv1", lab, *device, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["layers"] == ["conv1"] or "conv1" in document["layers"][0]
@@ -165,7 +167,9 @@ def test_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     result = json.loads(capsys.readouterr().out)
     assert result["ok"] is True and result["outputs"][0]["wrong"] == 0
     assert main(["kernel", "extract", model, str(tmp_path / "b"), *device]) == 2
-    assert "choose one with --dispatch" in capsys.readouterr().err
+    lines = capsys.readouterr().err.splitlines()
+    assert "choose one with --dispatch" in lines[-1]
+    assert any("conv1" in line and "convolution/" in line for line in lines[:-1])
 
 
 def shared_device_name() -> str:

@@ -165,5 +165,8 @@ def test_exit_codes_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main([*arguments, "--groups", "1,1,1"]) == 2
     assert "give --sweep, too" in capsys.readouterr().err
     assert main([*arguments, "--tolerance", "-1"]) == 2
+    assert "--tolerance takes a number of at least 0" in capsys.readouterr().err
+    edit(folder / WINDOW, "v.w = 0.0 / 0.0;", "v.w *= 1.001;")
+    assert main([*arguments, "--tolerance", "0.01"]) == 0
     assert main(["kernel", "run", str(folder), "--runs", "0"]) == 2
     assert "runs=0: at least one run is needed" in capsys.readouterr().err

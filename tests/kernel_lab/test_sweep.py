@@ -72,6 +72,8 @@ def test_groups_that_do_nothing_are_said(tmp_path: Path) -> None:
     if row.groups[0] > 1:
         assert "also with half the groups" in row.reason
         assert not row.ok
+        (row,) = sweep(folder, "WHOLE=1", groups="1, 1, 1").rows
+        assert row.ok
 
 
 def test_macros_change_how_buffers_are_seen(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.errors import VknnError
-from vknn.kernel_lab.choices import Choice
+from vknn.kernel_lab.choices import DispatchChoice
 from vknn.plan import Access, Barrier, Buffer, Copy, Plan, Role, Step, accesses
 from vknn.runtime import Device, Executable, WeightPool
 
@@ -52,7 +52,7 @@ class _Part:
 
 
 def capture(
-    choice: Choice, wanted: Sequence[int], device: Device, pool: WeightPool | None
+    choice: DispatchChoice, wanted: Sequence[int], device: Device, pool: WeightPool | None
 ) -> Captured:
     """The bytes around a dispatch, of a run of the plan up to it.
 
@@ -82,7 +82,7 @@ def _before(executable: Executable, part: _Part) -> np.ndarray:
     return executable.read(part.whole if part.kept is None else part.kept)
 
 
-def _groups(choice: Choice) -> list[dict[int, Access]]:
+def _groups(choice: DispatchChoice) -> list[dict[int, Access]]:
     """Buffers of a dispatch whose bytes overlap, together; weights each by itself."""
     buffers = choice.run.plan.buffers
     used: dict[int, Access] = {}
@@ -105,7 +105,7 @@ def _groups(choice: Choice) -> list[dict[int, Access]]:
 class _Maker:
     """The plan of a capture while it is made: the steps up to a dispatch, with copies between."""
 
-    def __init__(self, choice: Choice) -> None:
+    def __init__(self, choice: DispatchChoice) -> None:
         self.source, self.step = choice.run.plan, choice.step
         self.buffers = list(self.source.buffers)
         self.end = -(-self.source.arenas.get(Role.ACTIVATION, 0) // 256) * 256

@@ -1,4 +1,4 @@
-"""Choice of a dispatch: those of a model that was run, by number and by layer."""
+"""DispatchChoice of a dispatch: those of a model that was run, by number and by layer."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_LINES = 40
 
 
 @dataclass(frozen=True, eq=False)
-class SegmentRun:
+class CapturedSegment:
     """A segment of a network as it ran: its plan, and the arrays that it was given."""
 
     segment: Segment
@@ -28,7 +28,7 @@ class SegmentRun:
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class DispatchChoice:
     """A dispatch of a network.
 
     Attributes:
@@ -39,7 +39,7 @@ class Choice:
     """
 
     number: int
-    run: SegmentRun
+    run: CapturedSegment
     step: int
     dispatch: Dispatch
 
@@ -55,7 +55,7 @@ class Choice:
         return f"{self.number:5} {', '.join(d.nodes) or '-'}: {d.kernel} {d.label} [{groups}]"
 
 
-def runs_of(session: Session, feeds: Mapping[str, np.ndarray]) -> list[SegmentRun]:
+def runs_of(session: Session, feeds: Mapping[str, np.ndarray]) -> list[CapturedSegment]:
     """The segments on the device that a run of the model goes through, each once, in order.
 
     Those of loops and of parts behind computed shapes are among them, as they ran first.
@@ -63,13 +63,13 @@ def runs_of(session: Session, feeds: Mapping[str, np.ndarray]) -> list[SegmentRu
     if session.device is None:
         raise DeviceError("a kernel is extracted on a Vulkan device: NumPy has no kernels")
     engine = engine_of(session)
-    seen: dict[int, SegmentRun] = {}
+    seen: dict[int, CapturedSegment] = {}
     kept: list[Segment] = []  # so that no id comes twice
 
     def watched(segment: Segment, arrays: Mapping[str, Any]) -> dict[str, Any]:
         if segment.plan is not None and id(segment) not in seen:
             copies = {name: np.array(a) for name, a in arrays.items()}
-            seen[id(segment)] = SegmentRun(segment, segment.plan, copies)
+            seen[id(segment)] = CapturedSegment(segment, segment.plan, copies)
             kept.append(segment)
         return segment.run(arrays)
 
@@ -77,13 +77,13 @@ def runs_of(session: Session, feeds: Mapping[str, np.ndarray]) -> list[SegmentRu
     return list(seen.values())
 
 
-def all_choices(runs: Sequence[SegmentRun]) -> list[Choice]:
+def all_choices(runs: Sequence[CapturedSegment]) -> list[DispatchChoice]:
     """The dispatches of segments."""
-    found: list[Choice] = []
+    found: list[DispatchChoice] = []
     for run in runs:
         for step, command in enumerate(run.plan.steps):
             if isinstance(command, Dispatch):
-                found.append(Choice(len(found), run, step, command))
+                found.append(DispatchChoice(len(found), run, step, command))
     return found
 
 
@@ -95,12 +95,14 @@ class NoSingleDispatchError(InputError):
         lines: The dispatches that there are to choose from, a line each.
     """
 
-    def __init__(self, summary: str, choices: Sequence[Choice]) -> None:
+    def __init__(self, summary: str, choices: Sequence[DispatchChoice]) -> None:
         self.summary, self.lines = summary, _listed(choices)
         super().__init__("\n".join([summary, *self.lines]))
 
 
-def chosen(choices: Sequence[Choice], layer: str | None, number: int | None) -> Choice:
+def chosen(
+    choices: Sequence[DispatchChoice], layer: str | None, number: int | None
+) -> DispatchChoice:
     """The dispatch of a layer, or with a number.
 
     Raises NoSingleDispatchError where there is no such dispatch, or several are.
@@ -125,7 +127,7 @@ def chosen(choices: Sequence[Choice], layer: str | None, number: int | None) -> 
     return fitting[0]
 
 
-def _listed(choices: Sequence[Choice]) -> list[str]:
+def _listed(choices: Sequence[DispatchChoice]) -> list[str]:
     lines = [choice.line() for choice in choices[:MOST_LINES]]
     more = len(choices) - len(lines)
     return lines + ([f"and {more} more"] if more > 0 else [])

@@ -66,7 +66,7 @@ class DeclaredConstant:
 
 @dataclass(frozen=True)
 class Declarations:
-    """What a module asks of its host.
+    """Demands of a module on its host.
 
     Attributes:
         descriptors: By binding number.

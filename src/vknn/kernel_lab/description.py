@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from vknn.errors import VknnError
-from vknn.kernel_lab.fields import Fields
+from vknn.kernel_lab.fields import DocumentFields
 from vknn.plan import Access, TexelFormat, View
 
 FORMAT, VERSION = "vknn-lab", 1
@@ -77,7 +77,7 @@ class LabTensor:
 
 @dataclass(frozen=True)
 class LabOutput:
-    """What the dispatch should give in one binding.
+    """Result that the dispatch should give in one binding.
 
     Attributes:
         binding: Number of the binding.
@@ -172,7 +172,7 @@ def read_description(document: Any, file: str) -> LabDescription:
 
     Raises VknnError for what is none: wrong types, sizes that do not fit, files outside the folder.
     """
-    top = Fields(document, file)
+    top = DocumentFields(document, file)
     if top.text("format") != FORMAT:
         raise VknnError(f"{file}: this is no description of a kernel lab")
     version = top.integer("version", 1)
@@ -209,7 +209,7 @@ def read_description(document: Any, file: str) -> LabDescription:
     return found
 
 
-def _binding(entry: Fields) -> LabBinding:
+def _binding(entry: DocumentFields) -> LabBinding:
     return LabBinding(
         name=entry.text("name"),
         role=entry.text("role"),
@@ -223,7 +223,7 @@ def _binding(entry: Fields) -> LabBinding:
     )
 
 
-def _output(entry: Fields) -> LabOutput:
+def _output(entry: DocumentFields) -> LabOutput:
     tensor = entry.optional("tensor")
     device = entry.file("device")
     if device is None:
@@ -239,7 +239,7 @@ def _output(entry: Fields) -> LabOutput:
     )
 
 
-def _tensor(entry: Fields) -> LabTensor:
+def _tensor(entry: DocumentFields) -> LabTensor:
     layout = entry.one_of("layout", LAYOUTS)
     dims = entry.integers("dims")
     if layout != "linear" and len(dims) < 2:
@@ -247,7 +247,7 @@ def _tensor(entry: Fields) -> LabTensor:
     return LabTensor(entry.text("dtype"), dims, layout)
 
 
-def _device(entry: Fields) -> LabDevice:
+def _device(entry: DocumentFields) -> LabDevice:
     return LabDevice(
         name=entry.text("name"),
         kind=entry.text("kind"),

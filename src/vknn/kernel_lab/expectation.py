@@ -17,7 +17,7 @@ from vknn.crosscheck import Allowance, allowances
 from vknn.crosscheck.storage import HALF_SUMS, UNITS, as_held, infinite_beyond_half
 from vknn.graph import Graph, Node, Op, TensorType, Value
 from vknn.kernel_lab.arrays import floats, storage
-from vknn.kernel_lab.choices import Choice
+from vknn.kernel_lab.choices import DispatchChoice
 from vknn.lowering import Layout
 from vknn.lowering.kit.layouts import allows, on_device, pack, packed_shape, unpack
 from vknn.ops.movement.shape import Identity
@@ -86,12 +86,12 @@ def placed_values(graph: Graph, plan: Plan) -> dict[int, PlacedValue]:
 
 
 class Expectations:
-    """What is right for the outputs of a dispatch.
+    """References of the outputs of a dispatch.
 
     ``precision`` and ``arithmetic``: those of the session.
     """
 
-    def __init__(self, choice: Choice, precision: str, arithmetic: str) -> None:
+    def __init__(self, choice: DispatchChoice, precision: str, arithmetic: str) -> None:
         self._graph, self._plan = choice.run.segment.graph, choice.run.plan
         self._dispatch = choice.dispatch
         self._precision, self._arithmetic = precision, arithmetic

@@ -20,7 +20,7 @@ from vknn.kernel_lab import parameters
 from vknn.kernel_lab.arrays import storage, write_array
 from vknn.kernel_lab.capture import Captured, capture
 from vknn.kernel_lab.checks import features_missing
-from vknn.kernel_lab.choices import Choice, all_choices, chosen, runs_of
+from vknn.kernel_lab.choices import DispatchChoice, all_choices, chosen, runs_of
 from vknn.kernel_lab.description import (
     LabBinding,
     LabDescription,
@@ -106,7 +106,7 @@ def extract(
 class _Writer:
     """The files of a lab."""
 
-    def __init__(self, session: Session, choice: Choice, folder: Path) -> None:
+    def __init__(self, session: Session, choice: DispatchChoice, folder: Path) -> None:
         assert session.device is not None
         self.session, self.choice, self.folder = session, choice, folder
         self.device: Device = session.device

@@ -1,4 +1,4 @@
-"""Fields of a document from elsewhere, each read with the type that it must have."""
+"""DocumentFields of a document from elsewhere, each read with the type that it must have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST = 4096
 _TEXT = 1 << 16
 
 
-class Fields:
+class DocumentFields:
     """An object of a JSON document; ``place`` names it in errors, which are VknnError."""
 
     def __init__(self, given: Any, place: str) -> None:
@@ -28,16 +28,16 @@ class Fields:
             raise VknnError(f"{place}: an object is expected")
         self.given: dict[str, Any] = given
 
-    def inner(self, name: str) -> Fields:
-        return Fields(self.given.get(name), f"{self.place}: {name!r}")
+    def inner(self, name: str) -> DocumentFields:
+        return DocumentFields(self.given.get(name), f"{self.place}: {name!r}")
 
-    def optional(self, name: str) -> Fields | None:
+    def optional(self, name: str) -> DocumentFields | None:
         return None if self.given.get(name) is None else self.inner(name)
 
-    def entries(self, name: str, most: int) -> list[Fields]:
+    def entries(self, name: str, most: int) -> list[DocumentFields]:
         """The objects of a list."""
         return [
-            Fields(entry, f"{self.place}: {name!r} {number}")
+            DocumentFields(entry, f"{self.place}: {name!r} {number}")
             for number, entry in enumerate(self._list(name, most))
         ]
 

@@ -21,7 +21,7 @@ OTHER_FILL = 0x2A2A2A2A
 def written_elements(
     description: LabDescription, folder: Path, device: Device
 ) -> dict[int, np.ndarray]:
-    """By binding, for those that leave elements as they were: which they write (bool).
+    """Elements that are written (bool), by binding, of those that leave some as they were.
 
     Only of memory of which nothing was known beforehand: elsewhere it cannot be told.
     """
