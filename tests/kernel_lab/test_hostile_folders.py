@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,10 @@ from tests.kernel_lab.labs import WINDOW, change, edit, lab_folder
 from vknn.errors import VknnError
 from vknn.kernel_lab import Lab
 from vknn.kernel_lab.arrays import read_array
+from vknn.kernel_lab.description import read_description
+from vknn.kernel_lab.inputs import read_memories
+from vknn.kernel_lab.lab_plan import lab_plan
+from vknn.kernel_lab.request import requested
 
 
 class Harm:
@@ -217,3 +222,52 @@ def test_includes(tmp_path: Path, include: str, message: str) -> None:
     edit(folder / WINDOW, f'#include "{include}"', f'\n#include "{include}"')
     with pytest.raises(VknnError, match=message):
         opened_and_run(folder)
+
+
+VALUES = (
+    *(None, True, 0, -1, 3, 1 << 31, 1 << 62, 1 << 70, 1e308, float("inf"), float("nan")),
+    *("", "x", "nan", "../x", "a/b.npy", "\0", "c4", "int8", "write", [], [1], [1, 1, 1], {}),
+)
+
+
+@pytest.mark.device
+def test_mutations(tmp_path: Path) -> None:
+    """Whatever stands in a description, it is read and can be planned, or is an error of vknn's."""
+    folder = lab_folder(tmp_path)
+    document = json.loads((folder / "lab.json").read_text())
+    with Lab.open(folder) as lab:
+        compiled = lab.compiled(lab.source(), lab.description.variant)
+    limits = shared_device().limits
+    random, refused = np.random.default_rng(0), 0
+    for _ in range(600):
+        changed = json.loads(json.dumps(document))
+        for _ in range(random.integers(1, 4)):
+            mutate(changed, random)
+        try:
+            description = read_description(changed, "lab.json")
+            request = requested(description, compiled, limits)
+            data = read_memories(description, folder)
+            lab_plan(
+                "lab", description.memories, data, description.bindings, request.dispatch, limits
+            )
+        except VknnError:
+            refused += 1
+    assert 200 < refused < 600
+
+
+def mutate(document: Any, random: np.random.Generator) -> None:
+    """A value somewhere in a document removed, or replaced by another."""
+    while True:
+        keys = list(document) if isinstance(document, dict) else list(range(len(document)))
+        if not keys:
+            return
+        key = keys[random.integers(len(keys))]
+        inner = document[key]
+        if isinstance(inner, dict | list) and inner and random.random() < 0.8:
+            document = inner
+        elif random.random() < 0.2:
+            del document[key]
+            return
+        else:
+            document[key] = VALUES[random.integers(len(VALUES))]
+            return

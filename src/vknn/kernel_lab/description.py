@@ -241,7 +241,7 @@ def _output(entry: DocumentFields) -> LabOutput:
 
 def _tensor(entry: DocumentFields) -> LabTensor:
     layout = entry.one_of("layout", LAYOUTS)
-    dims = entry.integers("dims")
+    dims = entry.sizes("dims")
     if layout != "linear" and len(dims) < 2:
         raise VknnError(f"{entry.place}: a tensor in {layout} has no channels")
     return LabTensor(entry.text("dtype"), dims, layout)

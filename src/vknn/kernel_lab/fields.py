@@ -68,8 +68,9 @@ class DocumentFields:
     def integer(self, name: str, least: int) -> int:
         return self._integer(name, self.given.get(name), least)
 
-    def integers(self, name: str) -> tuple[int, ...]:
-        return tuple(self._integer(name, v, 0) for v in self._list(name, 64))
+    def sizes(self, name: str) -> tuple[int, ...]:
+        """Integers above 0, as many as tensors have axes."""
+        return tuple(self._integer(name, v, 1) for v in self._list(name, 16))
 
     def triple(self, name: str) -> tuple[int, int, int]:
         """Three integers above 0."""

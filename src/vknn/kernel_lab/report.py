@@ -112,6 +112,7 @@ class LabRun:
             "driver": self.driver,
             "local": self.local,
             "groups": self.groups,
+            "checked": bool(self.outputs),
             "ok": self.ok,
             "min": self.fastest,
             "median": self.median,
@@ -168,7 +169,7 @@ class LabRun:
 def times_text(run: LabRun) -> str:
     """Minimum and median of a run in words."""
     if run.fastest is None or run.median is None:
-        return "the device has no timestamps"
+        return "not timed"
     return f"{run.fastest:,.1f} us at best, median {run.median:,.1f} us of {len(run.times)}"
 
 

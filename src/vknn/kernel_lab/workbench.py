@@ -182,9 +182,11 @@ class Workbench:
         made = self.description.device
         if made.subgroup_size == device.limits.subgroup_size:
             return []
+        crosses = any(name.startswith("subgroup") for name in self.description.needs)
         return [
             f"extracted on {made.name} with subgroups of {made.subgroup_size} lanes; "
             f"{device.snapshot.name} has {device.limits.subgroup_size}"
+            + (": the kernel exchanges values in subgroups, and may need those" if crosses else "")
         ]
 
 
