@@ -27,7 +27,7 @@ class Lab(Workbench):
 
     Attributes:
         folder: The folder.
-        description: What lab.json says, a :class:`vknn.kernel_lab.LabDescription`.
+        description: What lab.json says, a ``LabDescription``.
     """
 
     @classmethod
