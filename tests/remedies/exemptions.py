@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from vknn.cli.kernel import ACTIONS
 from vknn.runtime.vulkan import vk_result
 
 #: Texts whose remedy other tests apply.
@@ -221,6 +222,31 @@ ELSEWHERE = {
     "--dump writes the arrays of one input, and there are many": (
         "cli/test_verify_inputs.py::test_what_cannot_be_meant"
     ),
+    "--push: {} is not NAME=FORMULA": "kernel_lab/test_sweep.py::test_on_the_command_line",
+    "--tolerance takes a number of at least 0": "kernel_lab/test_run.py::test_exit_codes_and_json",
+    "--groups and --push are of a sweep: give --sweep, too": (
+        "kernel_lab/test_sweep.py::test_on_the_command_line"
+    ),
+    "sweep: {} is not known; known: {}": "kernel_lab/test_sweep.py::test_wrong_axes",
+    "push constants: {} not known; known: {}": "kernel_lab/test_sweep.py::test_wrong_axes",
+    "{}: {} is not known; known: {}": "kernel_lab/test_formula.py::test_what_is_none",
+    "{} has no {}, which this kernel needs: choose another device (--device), or extract the layer "
+    "there": ("kernel_lab/test_run.py::test_a_device_without_what_it_needs"),
+    "{} has {} dispatches: choose one with --dispatch (dispatch=)": (
+        "kernel_lab/test_extraction.py::test_choices_are_listed"
+    ),
+    "{}: there is something already: give a new folder": (
+        "kernel_lab/test_extraction.py::test_a_folder_that_is_taken"
+    ),
+    "{}: there is no such file; `vknn kernel extract` writes a kernel's folder": (
+        "kernel_lab/test_extraction.py::test_on_the_command_line"
+    ),
+    "groups or push constants may have to follow (--groups, --push)": (
+        "kernel_lab/test_sweep.py::test_formulas"
+    ),
+    "also with half the groups: they must follow (--groups, groups=)": (
+        "kernel_lab/test_sweep.py::test_groups_that_do_nothing_are_said"
+    ),
 }
 
 #: Texts that no call can follow, or that give no advice, and why.
@@ -252,4 +278,11 @@ EXEMPT = {
     "without an id column nothing says which records are suspect: --restart": (
         "begins the job anew, as others do"
     ),
+    "{}: a kernel lab of version {}, and this vknn knows {}: update vknn": "a later version",
+    "- compiled by hand: `glslc -fshader-stage=compute --target-env=vulkan1.1 -O0 -Iglsl {} "
+    "glsl/{}.comp`": "options of glslc",
+    "    vknn kernel run . --watch    # the same each time that a file below glsl/ is saved": (
+        "documentation"
+    ),
+    ACTIONS: "documentation",
 }

@@ -30,6 +30,7 @@ COMMANDS = {
     "report": "show a profile that was saved",
     "compare": "show what is faster or slower in one saved profile than in another",
     "bench": "time whole runs, the cold start and device memory",
+    "kernel": "work on one kernel of a model: extract it, run it alone, adopt what came of it",
     "tune": "time every kernel that a layer could use, and remember the fastest",
 }
 
