@@ -26,6 +26,7 @@ COMMANDS = {
     "batch": "run a model on all records of a source, and write the answers as Parquet",
     "batch-node": "print the options of `ray start` by which a machine offers its devices",
     "profile": "time every dispatch",
+    "report": "show a profile that was saved",
     "bench": "time whole runs, the cold start and device memory",
     "tune": "time every kernel that a layer could use, and remember the fastest",
 }

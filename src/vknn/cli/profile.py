@@ -12,6 +12,7 @@ from vknn.cli.output import progress, show, write_json
 from vknn.errors import VknnError
 from vknn.profiling import (
     ASSUMPTIONS,
+    Limits,
     StaticProfile,
     profile,
     static,
@@ -23,12 +24,18 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_inputs(parser, random=True)
     add_runs(parser, runs=10, warmup=2)
-    parser.add_argument(
-        "--sort", choices=("plan", "time"), default="plan", help="order of the table (plan)"
-    )
-    parser.add_argument("--limit", type=int, metavar="N", help="show only the first N rows")
+    add_table(parser)
     parser.add_argument(
         "--trace", type=Path, metavar="FILE.json", help="write a trace for ui.perfetto.dev"
+    )
+    parser.add_argument(
+        "--save", type=Path, metavar="FILE.vkprof", help="write everything, for vknn report"
+    )
+    parser.add_argument(
+        "--device-limits",
+        type=Path,
+        metavar="FILE.json",
+        help="save with these limits, which vknn bench --device-limits --json wrote",
     )
 
     group = parser.add_argument_group("static profile, without a run")
@@ -54,6 +61,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_table(parser: argparse.ArgumentParser) -> None:
+    """Order and length of a profile's table."""
+    parser.add_argument(
+        "--sort", choices=("plan", "time"), default="plan", help="order of the table (plan)"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="show only the first N rows")
+
+
 def run(args: argparse.Namespace) -> None:
     """Times of every dispatch, or with --static what the driver made of it."""
     if args.static:
@@ -62,6 +77,7 @@ def run(args: argparse.Namespace) -> None:
     for name in ("isa", "latencies", "against"):
         if getattr(args, name) is not None:
             raise VknnError(f"--{name} needs --static")
+    limits = _limits(args)
     with opened(args) as session, progress("profile", args.json) as tell:
         result = profile(
             session,
@@ -74,11 +90,25 @@ def run(args: argparse.Namespace) -> None:
         )
     if args.trace is not None:
         result.save_trace(args.trace)
+    if args.save is not None:
+        result.save(args.save, limits=limits)
     if args.json:
         write_json(result.to_json())
         return
     show(result.table(args.sort, args.limit))
     show(result.totals_table())
+
+
+def _limits(args: argparse.Namespace) -> Limits | None:
+    """The limits to save, read before anything is measured."""
+    if args.device_limits is None:
+        return None
+    if args.save is None:
+        raise VknnError("--device-limits needs --save")
+    try:
+        return Limits.from_json(args.device_limits.read_text(encoding="utf-8"))
+    except (VknnError, UnicodeDecodeError) as error:
+        raise VknnError(f"{args.device_limits}: {error}") from None
 
 
 def _static(args: argparse.Namespace) -> None:

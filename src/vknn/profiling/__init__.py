@@ -8,6 +8,7 @@ from vknn.profiling.profile import Profile, Timing, profile
 from vknn.profiling.records import Entry
 from vknn.profiling.static import StaticEntry, StaticProfile, static
 from vknn.profiling.static_difference import StaticDifference, StaticPair, static_difference
+from vknn.profiling.vkprof import read_document
 
 __all__ = [
     "ASSUMPTIONS",
@@ -28,6 +29,7 @@ __all__ = [
     "bench",
     "measure_limits",
     "profile",
+    "read_document",
     "static",
     "static_difference",
 ]

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 
+from vknn.errors import VknnError
 from vknn.plan import MeasuredSpeeds, Plan, View
 from vknn.profiling import limit_plans as plans
+from vknn.profiling.vkprof.checks import Wrong, check_limits
 from vknn.rich_text import text_of
 from vknn.runtime import Device, Executable
 from vknn.tool_inputs import ProgressCallback
@@ -78,6 +80,16 @@ class Limits:
         """JSON of everything; times in seconds."""
         peaks = {"gflops": self.gflops, "gbytes": self.gbytes, "shader_gbytes": self.shader_gbytes}
         return json.dumps({**asdict(self), **peaks}, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> Limits:
+        """The limits that :meth:`to_json` wrote. Raises VknnError for what is none."""
+        try:
+            document = json.loads(text)
+            check_limits(document)
+        except (ValueError, RecursionError, Wrong) as error:
+            raise VknnError(f"no limits of a device as JSON: {str(error)[:200]}") from None
+        return cls(**{f.name: document[f.name] for f in fields(cls)})
 
     def __rich__(self) -> RenderableType:
         title = f"{self.device} ({self.driver})"

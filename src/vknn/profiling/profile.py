@@ -13,13 +13,22 @@ from typing import Any
 import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from vknn.errors import VknnError
 from vknn.named_files import replacing
+from vknn.printable import one_line
+from vknn.profiling.labels import named_cell
+from vknn.profiling.limits import Limits
 from vknn.profiling.records import Entry, TimedRun
+from vknn.profiling.static import StaticProfile
 from vknn.profiling.trace import trace_events
+from vknn.profiling.vkprof import about, complete_document, read_document, write_document
+from vknn.profiling.vkprof.summary import about_table
+from vknn.profiling.vkprof.timed_runs import entries_of, timed_run
 from vknn.program import Program
 from vknn.rich_text import text_of
+from vknn.segment import Segment
 from vknn.session import Session, engine_of
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
 
@@ -62,12 +71,15 @@ class Profile:
         device: Name of the device, "NumPy" without one.
         runs: The runs with timestamps, as they were recorded.
         plain: Seconds of each run without timestamps.
+        about: What else a file of it holds (docs/vkprof.md): model, machine, device, options,
+            layers, plans, kernels; None where that was not recorded.
     """
 
     model: str
     device: str
     runs: list[TimedRun] = field(repr=False)
     plain: list[float] = field(repr=False)
+    about: dict[str, Any] | None = field(default=None, repr=False)
 
     @cached_property
     def timings(self) -> list[Timing]:
@@ -116,6 +128,59 @@ class Profile:
         }
         return json.dumps(document, indent=2)
 
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        limits: Limits | None = None,
+        static: StaticProfile | None = None,
+    ) -> None:
+        """Everything of the profile written to a file (docs/vkprof.md), which ``load`` reads.
+
+        Every sample of every dispatch, plans, layers, and the source of the kernels; no weights.
+
+        Args:
+            path: The file, by custom ``*.vkprof``.
+            limits: What the device can do, to hold times against (``measure_limits``).
+            static: What the driver made of the same plans.
+
+        Raises:
+            vknn.VknnError: The profile was made by hand, or is too large for a file.
+        """
+        write_document(path, self.to_document(limits=limits, static=static))
+
+    def to_document(
+        self, *, limits: Limits | None = None, static: StaticProfile | None = None
+    ) -> dict[str, Any]:
+        """The document that :meth:`save` writes, with its arguments; seconds and bytes."""
+        if self.about is None:
+            raise VknnError("this profile was not made by vknn.profile: there is nothing to save")
+        more: dict[str, Any] = {}
+        if limits is not None:
+            more["limits"] = json.loads(limits.to_json())
+        if static is not None:
+            more["static"] = json.loads(static.to_json())
+        return complete_document({**self.about, **more}, self.runs, self.plain)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Profile:
+        """The profile of a file that :meth:`save` wrote, here or elsewhere.
+
+        Raises:
+            vknn.VknnError: The file is cut off, damaged, no profile, or of a newer version.
+            OSError: There is no such file.
+        """
+        return cls.from_document(read_document(path))
+
+    @classmethod
+    def from_document(cls, document: dict[str, Any]) -> Profile:
+        """The profile of a document that ``read_document`` gave."""
+        entries = [entries_of(segment) for segment in document["segments"]]
+        runs = [timed_run(run, entries) for run in document["runs"]]
+        device = document["device"]["name"] if document["device"] is not None else "NumPy"
+        plain = [float(seconds) for seconds in document["plain"]]
+        return cls(document["model"]["name"], device, runs, plain, document)
+
     def to_trace(self) -> dict[str, Any]:
         """The run of median length in Chrome's trace format (ui.perfetto.dev reads it)."""
         ordered = sorted(self.runs, key=lambda r: r.seconds)
@@ -134,8 +199,10 @@ class Profile:
             order: "plan", or "time" for the longest first.
             limit: The most rows; None for all.
         """
-        title = f"{self.model} on {self.device}, median of {len(self.runs)} runs"
-        table = Table(title=title, title_justify="left")
+        title = (
+            f"{one_line(self.model)} on {one_line(self.device)}, median of {len(self.runs)} runs"
+        )
+        table = Table(title=Text(title), title_justify="left")
         table.add_column("layers", overflow="fold")
         table.add_column("kernel", overflow="fold")
         table.add_column("what", overflow="fold")
@@ -147,6 +214,10 @@ class Profile:
         for timing in chosen[:limit]:
             table.add_row(*_cells(timing))
         return table
+
+    def about_table(self) -> Table:
+        """What was measured, on what and how, as a rich table; empty where it was not recorded."""
+        return about_table(self.about)
 
     def totals_table(self) -> Table:
         """Wall time, GPU-busy time and the gaps, side by side."""
@@ -214,21 +285,32 @@ def profile(
         arrays = {v.name: encoded[v.name] for v in program.graph.inputs}
         timed: list[TimedRun] = []
         plain: list[float] = []
+        results: Mapping[str, Any] = {}
+        segments: list[Segment] = []
         for number in range(warmup + runs):
             if progress is not None:
                 progress(number, warmup + runs, "run" if number >= warmup else "warm-up")
             begin = time.perf_counter()
-            session.run(feeds)
+            results = session.run(feeds)
             plain.append(time.perf_counter() - begin)
-            timed.append(_timed_run(program, arrays))
+            segments = []
+            timed.append(_timed_run(program, arrays, segments))
         where = session.device.name if session.device is not None else "NumPy"
         name = program.graph.name if isinstance(model, Session) else str(model)
-        return Profile(name, where, _alike(timed[warmup:]), plain[warmup:])
+        asked = {"runs": runs, "warmup": warmup, "seed": seed}
+        more = about(session, name, feeds, results, segments, asked)
+        return Profile(name, where, _alike(timed[warmup:]), plain[warmup:], more)
 
 
-def _timed_run(program: Program, arrays: Mapping[str, np.ndarray]) -> TimedRun:
+def _timed_run(program: Program, arrays: Mapping[str, np.ndarray], met: list[Segment]) -> TimedRun:
+    """A run with timestamps; ``met`` gets the segments that it comes through."""
     run = TimedRun()
-    program.run(arrays, run.execute)
+
+    def execute(segment: Segment, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        met.append(segment)
+        return run.execute(segment, feeds)
+
+    program.run(arrays, execute)
     run.seconds = time.perf_counter() - run.began
     return run
 
@@ -258,12 +340,12 @@ def _parts(run: TimedRun) -> dict[str, float]:
     }
 
 
-def _cells(timing: Timing) -> list[str]:
+def _cells(timing: Timing) -> list[str | Text]:
     entry = timing.entry
     return [
-        ", ".join(entry.layers),
-        entry.kernel,
-        entry.label,
+        named_cell(*entry.layers),
+        named_cell(entry.kernel),
+        named_cell(entry.label),
         "x".join(map(str, entry.groups)) if entry.groups else "",
         f"{timing.median:,.1f}",
         f"{timing.least:,.1f}",

@@ -77,7 +77,7 @@ class TimedRun:
         first = float(timed.submits[0, 0]) if len(timed.submits) else 0.0
         # The clocks of device and host are taken to meet where the first submit begins.
         spans = timed.spans * 1e-9 + first
-        entries = [_entry(c) for c in segment.plan.commands]
+        entries = [command_entry(c) for c in segment.plan.commands]
         self.segments.append(SegmentRun(entries, start, timed.wall, spans, timed))
         return timed.outputs
 
@@ -85,7 +85,7 @@ class TimedRun:
         self, segment: Segment, feeds: Mapping[str, np.ndarray], start: float
     ) -> dict[str, np.ndarray]:
         ends = [time.perf_counter()]
-        entries = [_host_entry(n) for n in segment.graph.nodes]
+        entries = [host_entry(n) for n in segment.graph.nodes]
         results = reference.run(
             segment.graph, feeds, observe=lambda node, values: ends.append(time.perf_counter())
         )
@@ -107,7 +107,8 @@ def covered(spans: np.ndarray) -> float:
     return float(np.maximum(ordered[:, 1] - np.maximum(ordered[:, 0], before), 0.0).sum())
 
 
-def _entry(command: Command) -> Entry:
+def command_entry(command: Command) -> Entry:
+    """Entry of a plan's command."""
     if isinstance(command, Dispatch):
         return Entry(
             "vulkan",
@@ -123,5 +124,6 @@ def _entry(command: Command) -> Entry:
     return Entry("vulkan", kind, command.label, command.nodes, nbytes=nbytes)
 
 
-def _host_entry(node: Node) -> Entry:
+def host_entry(node: Node) -> Entry:
+    """Entry of an operator on the host."""
     return Entry("host", "numpy", node.op.type_name, (node.origin.name,))

@@ -1,0 +1,77 @@
+"""Timed runs as a profile's document has them, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from vknn.profiling.records import Entry, SegmentRun, TimedRun
+from vknn.runtime import PlanProfile
+
+#: Digits behind the point of seconds: a tenth of a nanosecond.
+_DIGITS = 10
+
+
+def run_document(run: TimedRun) -> dict[str, Any]:
+    """All times of a run, in seconds."""
+    return {"seconds": rounded(run.seconds), "segments": [_segment(s) for s in run.segments]}
+
+
+def timed_run(document: dict[str, Any], entries: list[list[Entry]]) -> TimedRun:
+    """The run that :func:`run_document` described; ``entries`` of each segment."""
+    parts = zip(document["segments"], entries, strict=True)
+    segments = [_segment_run(segment, own) for segment, own in parts]
+    return TimedRun(segments, 0.0, float(document["seconds"]))
+
+
+def entries_of(segment: dict[str, Any]) -> list[Entry]:
+    """Entries of the commands of a segment's document."""
+    return [
+        Entry(
+            segment["where"],
+            command["kernel"],
+            command["label"],
+            tuple(command["layers"]),
+            tuple(command["groups"]) if command["kind"] == "dispatch" else None,
+            command["flops"],
+            command["nbytes"],
+        )
+        for command in segment["commands"]
+    ]
+
+
+def rounded(seconds: float) -> float:
+    return round(float(seconds), _DIGITS)
+
+
+def _segment(segment: SegmentRun) -> dict[str, Any]:
+    timed = segment.timed
+    return {
+        "start": rounded(segment.start),
+        "seconds": rounded(segment.seconds),
+        "upload": None if timed is None else rounded(timed.upload),
+        "download": None if timed is None else rounded(timed.download),
+        "submits": [] if timed is None else _intervals(timed.submits),
+        "spans": _intervals(segment.spans),
+    }
+
+
+def _segment_run(document: dict[str, Any], entries: list[Entry]) -> SegmentRun:
+    spans, submits = (_array(document[name]) for name in ("spans", "submits"))
+    timed = None
+    if document["upload"] is not None and document["download"] is not None:
+        first = float(submits[0, 0]) if len(submits) else 0.0
+        wall, up, down = (float(document[n]) for n in ("seconds", "upload", "download"))
+        timed = PlanProfile({}, (spans - first) * 1e9, submits, up, down, wall)
+    return SegmentRun(entries, float(document["start"]), float(document["seconds"]), spans, timed)
+
+
+def _intervals(spans: np.ndarray) -> list[list[float]]:
+    # Clocks that run backwards by a rounding would make a file that no reader takes.
+    ordered = np.maximum.accumulate(np.asarray(spans, float), axis=1)
+    return [[float(b), float(e)] for b, e in np.round(ordered, _DIGITS)]
+
+
+def _array(intervals: list[list[float]]) -> np.ndarray:
+    return np.array(intervals, float).reshape(-1, 2)
