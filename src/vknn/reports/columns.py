@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from statistics import median
 from typing import Any
 
-from vknn.reports.texts import Texts, Values, microseconds, number, whole
+import numpy as np
+
+from vknn.reports.texts import Texts, Values, number, whole
 
 #: Samples of all commands together, up to which every one is in the page.
 MOST_SAMPLES = 400_000
@@ -29,23 +30,34 @@ def commands(
     segments, runs = document["segments"], document["runs"]
     count = sum(len(segment["commands"]) for segment in segments)
     for place, segment in enumerate(segments):
-        start = shown["segments"][place]["start"]
-        for i, command in enumerate(segment["commands"]):
+        for command in segment["commands"]:
             for name, value in _properties(command, texts).items():
                 columns[name].append(value)
             columns["segment"].append(place)
             columns["source"].append(sources.get(command.get("source"), -1))
             columns["constants"].append(constants.number(_constants(command)))
-            begin, end = shown["segments"][place]["spans"][i]
-            columns["begin"].append(microseconds(start + begin))
-            columns["end"].append(microseconds(start + end))
-            lengths = [_length(run["segments"][place]["spans"][i]) for run in runs]
-            columns["median"].append(round(median(lengths), 3))
-            columns["least"].append(min(lengths))
-            columns["most"].append(max(lengths))
+        if segment["commands"]:
+            here = _spans(shown, place) + shown["segments"][place]["start"] * 1e6
+            _add(columns, {"begin": here[:, 0], "end": here[:, 1]})
+            lengths = np.stack([np.diff(_spans(run, place), axis=1)[:, 0] for run in runs], axis=1)
+            found = {"median": np.median, "least": np.min, "most": np.max}
+            _add(columns, {name: f(lengths, axis=1) for name, f in found.items()})
             if count * len(runs) <= MOST_SAMPLES:
-                columns["samples"].append(lengths)
+                _add(columns, {"samples": lengths})
     return dict(columns)
+
+
+def _spans(run: Mapping[str, Any], place: int) -> np.ndarray:
+    """Begins and ends of a segment's commands, float64 [n, 2], in us since its start."""
+    spans = np.array(run["segments"][place]["spans"], np.float64) * 1e6
+    if spans.ndim != 2 or spans.shape[1] != 2 or not np.isfinite(spans).all():
+        raise ValueError("spans are not pairs of finite numbers")
+    return spans
+
+
+def _add(columns: dict[str, list[Any]], more: Mapping[str, np.ndarray]) -> None:
+    for name, values in more.items():
+        columns[name] += np.round(values, 3).tolist()
 
 
 def _properties(command: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
@@ -82,8 +94,3 @@ def _constants(command: Mapping[str, Any]) -> list[list[Any]]:
         told = value if isinstance(value, str) else number(value)
         found.append([whole(constant["id"]), None if name is None else str(name), told])
     return found
-
-
-def _length(span: Any) -> float:
-    begin, end = span
-    return microseconds(end - begin)

@@ -15,7 +15,7 @@ function literal(type, value) {
 function specialised(lines, constants) {
   const values = new Map(constants.map(([id, name, value]) => [id, { name, value }]));
   const used = new Set();
-  let [file, number] = ["", 0];
+  let [file, number] = ["", 1];
   const found = [];
   for (const each of lines) {
     const place = PLACE.exec(each);

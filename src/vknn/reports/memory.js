@@ -79,9 +79,10 @@ function drawMemory(host, places) {
     const count = Math.max(1, commands.filter((c) => c.segment === place).length);
     const size = buffers.reduce((a, b) => Math.max(a, b.offset + b.nbytes), 1);
     const [left, base, head] = [84, height - 26, 60];
-    const x = (at) => left + (at / count) * (width - left - 4);
+    const x = (at) => left + (at / count) * (width - left - 14);
     const y = (bytes) => base - (bytes / size) * (base - head);
-    for (const at of ticks(0, size / 1048576, 5)) svg.append(line(left, y(at * 1048576), width, y(at * 1048576), "grid"), el("svg:text", { x: left - 6, y: y(at * 1048576) + 4, class: "tick", "text-anchor": "end" }, bytesText(at * 1048576)));
+    const unit = 1024 ** Math.floor(Math.log2(size) / 10);
+    for (const at of ticks(0, size / unit, 5).map((n) => n * unit)) svg.append(line(left, y(at), width, y(at), "grid"), el("svg:text", { x: left - 6, y: y(at) + 4, class: "tick", "text-anchor": "end" }, bytesText(at)));
     for (const at of ticks(0, count, 10)) svg.append(el("svg:text", { x: x(at), y: base + 16, class: "tick", "text-anchor": "middle" }, fixed(at, 0)));
     drawHeld(svg, heldBytes(buffers, count), x, left);
     const taken = new Set();

@@ -1,5 +1,6 @@
 // The roofline: arithmetic a second over operations a byte, both logarithmic.
 
+const EDGE = 1.5; // where the left edge's points stand, in the chart's least intensity
 const MARGIN = { left: 62, right: 170, top: 14, bottom: 40 };
 
 function rooflinePoints() {
@@ -7,14 +8,14 @@ function rooflinePoints() {
   const points = drawn.filter((c) => c.flops > 0 && c.nbytes > 0);
   const intensities = points.map((c) => c.flops / c.nbytes);
   const low = Math.min(0.1, ...intensities.slice(0, 1e5));
-  return { drawn, low: 10 ** Math.floor(Math.log10(low) - 0.3), high: 10 ** Math.ceil(Math.log10(intensities.reduce((a, b) => Math.max(a, b), 100))) };
+  return { drawn, low: 10 ** Math.floor(Math.log10(low) - 0.5), high: 10 ** Math.ceil(Math.log10(intensities.reduce((a, b) => Math.max(a, b), 100))) };
 }
 
 // Where a command stands. What only moves bytes stands at the left edge, at the height at which its
 // distance to the ceilings of memory is right.
 function standing(c, low) {
-  const intensity = c.flops > 0 && c.nbytes > 0 ? c.flops / c.nbytes : c.flops > 0 ? Infinity : low;
-  const work = c.flops > 0 ? c.flops : c.nbytes * low;
+  const intensity = c.flops > 0 && c.nbytes > 0 ? c.flops / c.nbytes : c.flops > 0 ? Infinity : low * EDGE;
+  const work = c.flops > 0 ? c.flops : c.nbytes * low * EDGE;
   return [intensity, work / c.median / 1e3];
 }
 
@@ -39,7 +40,7 @@ function drawRoofline(host) {
   const { drawn, low, high } = rooflinePoints();
   const speeds = [...arithmetic.map(([, s]) => s), ...drawn.map((c) => standing(c, low)[1])];
   const top = 10 ** Math.ceil(Math.log10(speeds.reduce((a, b) => Math.max(a, b), 1)) + 0.1);
-  const bottom = 10 ** Math.floor(Math.log10(speeds.filter((s) => s > 0).reduce((a, b) => Math.min(a, b), top / 1e3)));
+  const bottom = 10 ** Math.floor(Math.log10(speeds.filter((s) => s > 0).reduce((a, b) => Math.min(a, b), top / 1e3)) - 0.2);
 
   function draw(svg, width, height) {
     const x = (intensity) => MARGIN.left + ((Math.log10(Math.min(intensity, high)) - Math.log10(low)) / Math.log10(high / low)) * (width - MARGIN.left - MARGIN.right);
@@ -118,7 +119,7 @@ function drawRoofline(host) {
   host.append(controls);
   const drawing = chart(host, "Roofline", 460, draw);
   const left = commands.length - drawn.length;
-  if (left) host.append(el("p", { class: "about" }, `${left} commands are not drawn: neither their arithmetic nor their bytes are known, or they took no time.`));
+  if (left) host.append(el("p", { class: "about" }, `${left === 1 ? "One command is" : `${left} commands are`} not drawn: neither their arithmetic nor their bytes are known, or no time was measured.`));
   host.append(legend());
   drawing.redraw();
 }

@@ -20,7 +20,7 @@ const STATIC = [
 function tableColumns(grouping) {
   const single = grouping === "dispatch";
   const texts = single
-    ? [["layer", "layer"], ["op", "op"], ["kernel", "kernel"], ["label", "what"], ["groups", "groups"]]
+    ? [["layer", "layer"], ["op", "op"], ["kernel", "kernel"], ["label", "what"]]
     : [["name", grouping]];
   return [
     single ? ["index", "#", "place in the run", 0] : ["count", "dispatches", "commands of the group", 0],
@@ -37,6 +37,7 @@ function tableColumns(grouping) {
         ]
       : []),
     ...STATIC.map(([id, head, about]) => [id, head, about, id === "modelled" ? 1 : 0]),
+    ...(single ? [["groups", "groups", "workgroups", null]] : []),
   ];
 }
 
@@ -70,9 +71,20 @@ function rowOf(list, name) {
   return row;
 }
 
+function dispatchRow(c) {
+  const row = {
+    commands: [c], name: c.layer, index: c.index, count: 1, layer: c.layer, op: c.op, kernel: c.kernel, groups: c.groups,
+    label: c.label.slice(c.op.length).trim() || c.label, median: c.median, least: c.least, share: c.share,
+    gflops: (c.median && c.flops / c.median / 1e3) || null, gbytes: (c.median && c.nbytes / c.median / 1e3) || null,
+    saved: c.saved, ceiling: c.ceiling, spilling: c.spills,
+  };
+  for (const [id] of STATIC) row[id] = compiledNumber([c], id);
+  return row;
+}
+
 function rowsOf(grouping, list) {
   if (grouping === "dispatch") {
-    return list.map((c) => Object.assign(rowOf([c], c.layer), { layer: c.layer, op: c.op, kernel: c.kernel, label: c.label, groups: c.groups }));
+    return list.map(dispatchRow);
   }
   const groups = new Map();
   for (const c of list) {

@@ -41,6 +41,8 @@ function leftOver(left) {
 function glslParts(written) {
   if (!written.some((each) => each.said.trim())) return [el("p", {}, "The source is not in the profile.")];
   const own = written.map((each) => each.file).filter(Boolean)[0] || "";
+  while (written.length && !written[written.length - 1].said.trim()) written.pop();
+  for (const each of written) each.file = each.file || own;
   return stretches(written).filter((part) => part.lines.some((each) => each.said.trim())).map((part) => {
     const pre = el("pre", { tabindex: 0, class: "glsl" });
     for (const each of part.lines) {

@@ -73,7 +73,7 @@ function treeChart(host, name, height, place) {
   host.append(el("div", { class: "controls" }, levels, path));
   const drawing = chart(host, name, height, (svg, width, tall) =>
     place(svg, at, width, tall).map(({ node, shape }) => ({
-      node: shape, words: treeWords(node), commands: node.commands.length < 100 ? node.commands : [], enter: () => enter(node),
+      node: shape, words: treeWords(node), commands: node.level > 0 && node.commands.length < 100 ? node.commands : [], enter: () => enter(node),
     })), { Escape: out, Backspace: out });
   go(root);
 }
