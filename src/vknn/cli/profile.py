@@ -18,6 +18,7 @@ from vknn.profiling import (
     static,
     static_difference,
 )
+from vknn.session import Session
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -32,10 +33,16 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--save", type=Path, metavar="FILE.vkprof", help="write everything, for vknn report"
     )
     parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE.html",
+        help="write a page with table, charts and source, and what --static knows",
+    )
+    parser.add_argument(
         "--device-limits",
         type=Path,
         metavar="FILE.json",
-        help="save with these limits, which vknn bench --device-limits --json wrote",
+        help="save or draw these limits, which vknn bench --device-limits --json wrote",
     )
 
     group = parser.add_argument_group("static profile, without a run")
@@ -88,6 +95,8 @@ def run(args: argparse.Namespace) -> None:
             seed=args.seed,
             progress=tell,
         )
+        if args.html is not None:
+            result.save_html(args.html, limits=limits, static=_compiled(args, session))
     if args.trace is not None:
         result.save_trace(args.trace)
     if args.save is not None:
@@ -99,12 +108,19 @@ def run(args: argparse.Namespace) -> None:
     show(result.totals_table())
 
 
+def _compiled(args: argparse.Namespace, session: Session) -> StaticProfile | None:
+    """What the driver made of the dispatches; None where NumPy computes."""
+    if session.device is None:
+        return None
+    return static(session, read_feeds(args, session), shapes=shapes(args, session), texts=True)
+
+
 def _limits(args: argparse.Namespace) -> Limits | None:
     """The limits to save, read before anything is measured."""
     if args.device_limits is None:
         return None
-    if args.save is None:
-        raise VknnError("--device-limits needs --save")
+    if args.save is None and args.html is None:
+        raise VknnError("--device-limits needs --save or --html")
     try:
         return Limits.from_json(args.device_limits.read_text(encoding="utf-8"))
     except (VknnError, UnicodeDecodeError) as error:

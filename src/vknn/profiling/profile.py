@@ -27,6 +27,8 @@ from vknn.profiling.vkprof import about, complete_document, read_document, write
 from vknn.profiling.vkprof.summary import about_table
 from vknn.profiling.vkprof.timed_runs import entries_of, timed_run
 from vknn.program import Program
+from vknn.reports import page
+from vknn.reports import save as save_page
 from vknn.rich_text import text_of
 from vknn.segment import Segment
 from vknn.session import Session, engine_of
@@ -161,6 +163,26 @@ class Profile:
         if static is not None:
             more["static"] = json.loads(static.to_json())
         return complete_document({**self.about, **more}, self.runs, self.plain)
+
+    def to_html(self, *, limits: Limits | None = None, static: StaticProfile | None = None) -> str:
+        """One HTML file of the profile, as text: table, charts, source (docs/reports.md).
+
+        It needs neither network nor server. The arguments are those of :meth:`save`.
+
+        Raises:
+            vknn.VknnError: The profile was made by hand.
+        """
+        return page(self.to_document(limits=limits, static=static))
+
+    def save_html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        limits: Limits | None = None,
+        static: StaticProfile | None = None,
+    ) -> None:
+        """The text of :meth:`to_html` written to a file, which is replaced as a whole."""
+        save_page(self.to_document(limits=limits, static=static), path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Profile:

@@ -40,8 +40,8 @@ def commands(
             here = _spans(shown, place) + shown["segments"][place]["start"] * 1e6
             _add(columns, {"begin": here[:, 0], "end": here[:, 1]})
             lengths = np.stack([np.diff(_spans(run, place), axis=1)[:, 0] for run in runs], axis=1)
-            found = {"median": np.median, "least": np.min, "most": np.max}
-            _add(columns, {name: f(lengths, axis=1) for name, f in found.items()})
+            _add(columns, {"median": np.median(lengths, axis=1)})
+            _add(columns, {"least": lengths.min(axis=1), "most": lengths.max(axis=1)})
             if count * len(runs) <= MOST_SAMPLES:
                 _add(columns, {"samples": lengths})
     return dict(columns)

@@ -33,7 +33,7 @@ def report_data(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _data(document: Mapping[str, Any]) -> dict[str, Any]:
-    texts, constants, lines = Texts(), Values(), Values()
+    texts, constants, lines, codes = Texts(), Values(), Values(), Values()
     runs, segments = document["runs"], document["segments"]
     shown = sorted(runs, key=lambda run: run["seconds"])[len(runs) // 2]
     return {
@@ -50,7 +50,8 @@ def _data(document: Mapping[str, Any]) -> dict[str, Any]:
         "lines": lines.listed,
         "constants": constants.listed,
         "limits": _limits(document.get("limits")),
-        "static": _static(document, lines),
+        "static": _static(document, lines, codes),
+        "codes": codes.listed,
         "texts": texts.listed,
     }
 
@@ -133,14 +134,14 @@ def _limits(limits: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return found
 
 
-def _static(document: Mapping[str, Any], lines: Values) -> dict[str, Any] | None:
+def _static(document: Mapping[str, Any], lines: Values, codes: Values) -> dict[str, Any] | None:
     """A static profile by command, matched in order among dispatches of the same kind."""
     static = document.get("static")
     if not static:
         return None
     waiting: dict[tuple[Any, ...], deque[dict[str, Any]]] = defaultdict(deque)
     for entry in static["dispatches"]:
-        waiting[_identity(entry)].append(_static_entry(entry, lines))
+        waiting[_identity(entry)].append(_static_entry(entry, lines, codes))
     matched = []
     for segment in document["segments"]:
         for command in segment["commands"]:
@@ -151,15 +152,17 @@ def _static(document: Mapping[str, Any], lines: Values) -> dict[str, Any] | None
 
 def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     groups = entry.get("groups")
-    return entry["kernel"], entry["label"], tuple(entry["layers"]), groups and tuple(groups)
+    counts = tuple(groups) if groups and any(groups) else ()  # of copies there are none
+    return entry["kernel"], entry["label"], tuple(entry["layers"]), counts
 
 
-def _static_entry(entry: Mapping[str, Any], lines: Values) -> dict[str, Any]:
+def _static_entry(entry: Mapping[str, Any], lines: Values, codes: Values) -> dict[str, Any]:
     modelled = entry.get("modelled") or {}
     numbers = {name: entry.get(name) for name in STATIC} | {"modelled": modelled.get("time")}
     kept: dict[str, Any] = {n: number(v) for n, v in numbers.items() if v is not None}
     told = {shortened(str(n)): number(v) for n, v in (entry.get("statistics") or {}).items()}
-    isa = {shortened(str(f)): _lines(t, lines) for f, t in (entry.get("texts") or {}).items()}
+    texts = (entry.get("texts") or {}).items()
+    isa = {shortened(str(form)): codes.number(_lines(text, lines)) for form, text in texts}
     flags = [shortened(str(flag)) for flag in entry.get("flags") or ()]
     more = {"statistics": told, "flags": flags, "isa": isa, "bound": modelled.get("bound")}
     return kept | {name: value for name, value in more.items() if value}

@@ -27,7 +27,7 @@ function showSource(number, c) {
   source.about.textContent = `${kernel.kernel} ${kernel.variant}, ${what}.`;
   const panes = [el("figure", {}, el("figcaption", {}, "GLSL"), ...leftOver(left), ...glslParts(written))];
   const isa = c && c.compiled && c.compiled.isa ? Object.entries(c.compiled.isa) : [];
-  for (const [form, text] of isa) panes.push(el("figure", {}, el("figcaption", {}, form), el("pre", { tabindex: 0, class: "isa" }, text.map((n) => data.lines[n]).join("\n"))));
+  for (const [form, text] of isa) panes.push(el("figure", {}, el("figcaption", {}, form), el("pre", { tabindex: 0, class: "isa" }, data.codes[text].map((n) => data.lines[n]).join("\n"))));
   source.panes.replaceChildren(...panes);
 }
 
