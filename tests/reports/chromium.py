@@ -32,7 +32,8 @@ def found() -> str | None:
 
 
 class Page:
-    """A tab. ``console``: all that was logged or thrown; ``requests``: all that was asked for."""
+    """A tab. ``console``: all that was logged or thrown; ``requests``: all that was asked for;
+    ``blocked``: why some of it was refused."""
 
     def __init__(self, write: int, read: int) -> None:
         self._write, self._read = write, read
@@ -40,6 +41,7 @@ class Page:
         self._waiting: list[dict[str, Any]] = []
         self.console: list[str] = []
         self.requests: list[str] = []
+        self.blocked: list[str] = []
 
     def attach(self) -> None:
         """Opening of an empty tab."""
@@ -116,6 +118,8 @@ class Page:
                 self.console.append(json.dumps(parameters["exceptionDetails"])[:1000])
             case "Log.entryAdded":
                 self.console.append(parameters["entry"]["text"])
+            case "Network.loadingFailed":
+                self.blocked.append(parameters.get("blockedReason", ""))
             case "Network.requestWillBeSent":
                 self.requests.append(parameters["request"]["url"])
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import copy
 import random
+from statistics import median
 from typing import Any
 
 SPIRV = base64.b64encode(b"\x03\x02\x23\x07").decode()
@@ -103,7 +105,7 @@ def document(
             "warmup": 1,
             "seed": 0,
         },
-        "limits": LIMITS if limits else None,
+        "limits": copy.deepcopy(LIMITS) if limits else None,
         "layers": [
             {"name": n, "type": "Layer", "ops": ["Conv"], "inputs": [tensor], "outputs": [tensor]}
             for n in layers
@@ -127,8 +129,6 @@ def document(
 
 def medians(profile: dict[str, Any]) -> list[float]:
     """Microseconds of each command, the median of the runs."""
-    from statistics import median
-
     runs = [[s for part in run["segments"] for s in part["spans"]] for run in profile["runs"]]
     return [median((e - b) * 1e6 for b, e in spans) for spans in zip(*runs, strict=True)]
 

@@ -37,9 +37,10 @@ def commands(
             columns["source"].append(sources.get(command.get("source"), -1))
             columns["constants"].append(constants.number(_constants(command)))
         if segment["commands"]:
-            here = _spans(shown, place) + shown["segments"][place]["start"] * 1e6
+            here = _spans(shown, place, len(segment["commands"])) + shown["segments"][place]["start"] * 1e6
             _add(columns, {"begin": here[:, 0], "end": here[:, 1]})
-            lengths = np.stack([np.diff(_spans(run, place), axis=1)[:, 0] for run in runs], axis=1)
+            each = [_spans(run, place, len(segment["commands"])) for run in runs]
+            lengths = np.stack([spans[:, 1] - spans[:, 0] for spans in each], axis=1)
             _add(columns, {"median": np.median(lengths, axis=1)})
             _add(columns, {"least": lengths.min(axis=1), "most": lengths.max(axis=1)})
             if count * len(runs) <= MOST_SAMPLES:
@@ -47,11 +48,11 @@ def commands(
     return dict(columns)
 
 
-def _spans(run: Mapping[str, Any], place: int) -> np.ndarray:
-    """Begins and ends of a segment's commands, float64 [n, 2], in us since its start."""
+def _spans(run: Mapping[str, Any], place: int, count: int) -> np.ndarray:
+    """Begins and ends of a segment's commands, float64 [count, 2], in us since its start."""
     spans = np.array(run["segments"][place]["spans"], np.float64) * 1e6
-    if spans.ndim != 2 or spans.shape[1] != 2 or not np.isfinite(spans).all():
-        raise ValueError("spans are not pairs of finite numbers")
+    if spans.shape != (count, 2) or not np.isfinite(spans).all():
+        raise ValueError(f"segments[{place}]: spans are not {count} pairs of finite numbers")
     return spans
 
 

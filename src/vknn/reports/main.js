@@ -43,11 +43,15 @@ function build() {
 window.addEventListener("beforeprint", () => {
   for (const host of late) host.drawNow();
   if (!commands.length) return;
+  table.printing = true;
   placeRows(0, Math.min(PRINTED, table.rows.length));
   for (const row of table.body.querySelectorAll(".spacer")) row.style.height = "0";
   if (table.rows.length > PRINTED) table.note.textContent += `; the first ${PRINTED} are printed`;
 });
-window.addEventListener("afterprint", () => commands.length && refreshTable());
+window.addEventListener("afterprint", () => {
+  table.printing = false;
+  if (commands.length) refreshTable();
+});
 
 build();
 requestAnimationFrame(() => setTimeout(() => performance.mark("vknn-drawn")));

@@ -3,7 +3,7 @@
 const ROW = 26; // pixels, as page.css has it
 const PRINTED = 200;
 
-const table = { words: "", only: null, grouping: "dispatch", column: "median", down: true, rows: [], active: 0, from: -1, to: -1 };
+const table = { words: "", only: null, grouping: "dispatch", column: "median", down: true, rows: [], active: 0, printing: false, from: -1, to: -1 };
 
 function tableSection() {
   const box = el("input", {
@@ -86,6 +86,7 @@ function spacer(count) {
 }
 
 function drawRows(anew) {
+  if (table.printing) return;
   const height = table.box.clientHeight || 480;
   const from = Math.max(0, Math.floor(table.box.scrollTop / ROW) - 10);
   const to = Math.min(table.rows.length, from + Math.ceil(height / ROW) + 20);
