@@ -97,7 +97,7 @@ function chart(host, name, height, draw, keys) {
 
 // Text that fits a width; null where nothing would.
 function fitted(x, y, width, said, attributes) {
-  const room = Math.floor((width - 6) / 6.4);
+  const room = Math.floor((width - 6) / 6.9);
   if (room < 3) return null;
   return el("svg:text", { x: x + 4, y, ...attributes }, cut(said, room));
 }

@@ -73,7 +73,7 @@ def _about(document: Mapping[str, Any]) -> list[list[str]]:
         "inputs": ", ".join(f"{name} {_type(type_)}" for name, type_ in list(inputs)[:20]),
         "device": device["name"] if device else "NumPy",
         "driver": (device or {}).get("driver") or "",
-        "machine": ", ".join(map(str, (document.get("machine") or {}).values())),
+        "machine": _pairs(document.get("machine")),
         "versions": _pairs(document.get("versions")),
         "options": _pairs(document.get("options")),
         "recorded": document.get("created") or "",

@@ -53,5 +53,13 @@ window.addEventListener("afterprint", () => {
   if (commands.length) refreshTable();
 });
 
+// A page's address may name a dispatch: report.html#dispatch=12
+function follow() {
+  const named = /^#dispatch=(\d+)$/.exec(window.location.hash);
+  if (named && commands[Number(named[1])]) selection.set(commands[Number(named[1])]);
+}
+
 build();
+follow();
+window.addEventListener("hashchange", follow);
 requestAnimationFrame(() => setTimeout(() => performance.mark("vknn-drawn")));

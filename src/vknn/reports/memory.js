@@ -120,5 +120,6 @@ function drawMemory(host, places) {
     tellHeld(c);
     drawing.redraw(true);
   });
+  tellHeld(selection.command);
   drawing.redraw();
 }
