@@ -43,6 +43,15 @@ _log = logging.getLogger("vknn")
 MAX_PROGRAMS = 8
 #: Names of blobs that a run shows, and whether it gives the model's outputs; None: only these.
 _Wanted = tuple[tuple[str, ...], bool] | None
+#: A run of a session's program on arrays; names of outputs that stay on the device.
+Watched = Callable[["Engine", Program, dict[str, Any], Collection[str]], dict[str, Any]]
+
+
+class Watch:
+    """Switch for who looks on at the runs of all sessions (``vknn.profiling.trace``)."""
+
+    #: Runs the programs in place of their own ``run``; None: nobody looks on.
+    run: Watched | None = None
 
 
 class Engine:
@@ -128,7 +137,10 @@ class Engine:
             # Execute.
             if kept:
                 kept = [name for name in kept if name not in self.model.host_outputs]
-            results = program.run(arrays, None, kept)
+            if Watch.run is None:
+                results = program.run(arrays, None, kept)
+            else:
+                results = Watch.run(self, program, arrays, kept)
             if program.shared != set():
                 program.own(results)
             if self._state:
@@ -146,8 +158,11 @@ class Engine:
         """Block of a stream, with the row of its runs, which :meth:`cancel` ends, too.
 
         ``timeout``: seconds for each result; what the device then still does is not waited for.
+        Runs that are watched do not overlap.
         """
         seconds = self.timeout if timeout is None else checked_seconds(timeout)
+        if Watch.run is not None:  # each run by itself
+            in_flight = 1
         runs = StreamedRuns(self._streamed, self.lock, self._new_limit(), seconds, in_flight)
         self._stream_limits.append(runs.limit)
         try:

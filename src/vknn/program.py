@@ -71,6 +71,11 @@ class Program:
         return [s.executable for s in self.segments if s.executable is not None]
 
     @property
+    def is_plain(self) -> bool:
+        """Whether its runs are nobody's but its own: no debug level looks on."""
+        return self._execute is Segment.run
+
+    @property
     def subprograms(self) -> list[Program]:
         """The programs compiled so far for deferred nodes and for the graph's continuation."""
         return list(self._subprograms.values())

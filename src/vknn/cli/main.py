@@ -27,6 +27,7 @@ COMMANDS = {
     "batch-node": "print the options of `ray start` by which a machine offers its devices",
     "profile": "time every dispatch",
     "report": "show a profile that was saved",
+    "compare": "show what is faster or slower in one saved profile than in another",
     "bench": "time whole runs, the cold start and device memory",
     "tune": "time every kernel that a layer could use, and remember the fastest",
 }
@@ -63,6 +64,7 @@ def guarded(work: Callable[[], int]) -> int:
 def _run(arguments: Sequence[str]) -> int:
     """Run of the command that the arguments name."""
     parsed = _parsed(arguments)
+    parsed.given = list(arguments)
     if getattr(parsed, "null_device", False):
         os.environ["VKNN_NULL_DEVICE"] = "1"
     model = getattr(parsed, "model", None)

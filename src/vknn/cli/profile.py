@@ -7,8 +7,10 @@ import math
 from pathlib import Path
 
 from vknn.cli.arguments import add_inputs, add_model, add_runs, opened, shapes
+from vknn.cli.compare import add_verdict
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import progress, show, write_json
+from vknn.cli.versus import add_versus, refuse_alone, run_versus
 from vknn.errors import VknnError
 from vknn.profiling import (
     ASSUMPTIONS,
@@ -45,6 +47,10 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="save or draw these limits, which vknn bench --device-limits --json wrote",
     )
 
+    group = parser.add_argument_group("comparison with another setting")
+    add_versus(group)
+    add_verdict(group)
+
     group = parser.add_argument_group("static profile, without a run")
     group.add_argument(
         "--static",
@@ -76,11 +82,19 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", type=int, metavar="N", help="show only the first N rows")
 
 
-def run(args: argparse.Namespace) -> None:
-    """Times of every dispatch, or with --static what the driver made of it."""
+def run(args: argparse.Namespace) -> int:
+    """Times of every dispatch, with --static what the driver made of it, with --versus ratios."""
+    if args.versus is not None:
+        return run_versus(args)
+    refuse_alone(args)
     if args.static:
         _static(args)
-        return
+    else:
+        _measured(args)
+    return 0
+
+
+def _measured(args: argparse.Namespace) -> None:
     for name in ("isa", "latencies", "against"):
         if getattr(args, name) is not None:
             raise VknnError(f"--{name} needs --static")

@@ -18,7 +18,7 @@ def named_cell(*names: str) -> Text:
     return Text(", ".join(shortened(name) for name in names), overflow="fold")
 
 
-def shortened(name: str) -> str:
+def shortened(name: str, longest: int = _LONGEST) -> str:
     """A name in one printable line, the middle of a long one left out."""
     line = one_line(name)
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 16]}…{line[-15:]}"
+    return line if len(line) <= longest else f"{line[: longest - 16]}…{line[-15:]}"

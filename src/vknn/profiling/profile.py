@@ -18,11 +18,12 @@ from rich.text import Text
 from vknn.errors import VknnError
 from vknn.named_files import replacing
 from vknn.printable import one_line
+from vknn.profiling.frames import arrow_table, data_frame
 from vknn.profiling.labels import named_cell
 from vknn.profiling.limits import Limits
 from vknn.profiling.records import Entry, TimedRun
 from vknn.profiling.static import StaticProfile
-from vknn.profiling.trace import trace_events
+from vknn.profiling.trace_events import trace_events
 from vknn.profiling.vkprof import about, complete_document, read_document, write_document
 from vknn.profiling.vkprof.summary import about_table
 from vknn.profiling.vkprof.timed_runs import entries_of, timed_run
@@ -202,6 +203,26 @@ class Profile:
         device = document["device"]["name"] if document["device"] is not None else "NumPy"
         plain = [float(seconds) for seconds in document["plain"]]
         return cls(document["model"]["name"], device, runs, plain, document)
+
+    def to_arrow(self) -> Any:
+        """Every sample as a ``pyarrow.Table``, a row for each command of each run.
+
+        Columns: ``run``, ``segment``, ``command`` (numbers from 0), ``where``, ``kernel``,
+        ``label``, ``layers`` (lists of strings), ``flops``, ``nbytes``, and ``begin``, ``end``
+        (since the run began) and ``seconds``, all in seconds.
+
+        Raises:
+            vknn.VknnError: pyarrow is not installed.
+        """
+        return arrow_table(self.runs)
+
+    def to_dataframe(self) -> Any:
+        """Every sample as a ``pandas.DataFrame``, with the columns of :meth:`to_arrow`.
+
+        Raises:
+            vknn.VknnError: pandas is not installed.
+        """
+        return data_frame(self.runs)
 
     def to_trace(self) -> dict[str, Any]:
         """The run of median length in Chrome's trace format (ui.perfetto.dev reads it)."""

@@ -41,7 +41,7 @@ def about(
     return {
         "created": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "model": {
-            "name": Path(name).name,
+            "name": Path(session.model.file or name).name,
             "format": _format(session),
             "hash": _hash(layers),
             "inputs": {n: _tensor(a) for n, a in feeds.items()},

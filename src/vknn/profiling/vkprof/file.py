@@ -16,7 +16,7 @@ from vknn.profiling.vkprof.checks import Wrong, check
 from vknn.profiling.vkprof.plans import with_texts
 from vknn.profiling.vkprof.timed_runs import rounded, run_document
 
-FORMAT, VERSION = "vkprof", 1
+FORMAT, VERSION, SUFFIX = "vkprof", 1, ".vkprof"
 #: The most bytes of JSON: a profile of 20,000 dispatches and 100 runs has a quarter of them.
 MAX_BYTES = 256 << 20
 _CHUNK = 1 << 20

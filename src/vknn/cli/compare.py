@@ -1,0 +1,94 @@
+"""``vknn compare``"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rich.text import Text
+
+from vknn.cli.arguments import add_json
+from vknn.cli.complaints import FAILED
+from vknn.cli.output import show, write_json
+from vknn.errors import VknnError
+from vknn.named_files import replacing
+from vknn.profiling import Comparison, compare
+from vknn.profiling.comparison import junit, markdown
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    what = "a file that vknn profile --save wrote, or a folder of them, a process each"
+    parser.add_argument("before", type=Path, help=what)
+    parser.add_argument("after", type=Path, help="the same of the other side")
+    parser.add_argument(
+        "--paired",
+        action="store_true",
+        help="files of the two folders, in order of their names, were made in turn",
+    )
+    add_verdict(parser)
+    parser.add_argument(
+        "--sort", choices=("plan", "time"), default="plan", help="order of the table (plan)"
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="show only the first N rows")
+    add_json(parser)
+
+
+def add_verdict(parser: argparse._ActionsContainer) -> None:
+    """What is made of a comparison."""
+    parser.add_argument(
+        "--fail-over",
+        type=_share,
+        metavar="5%",
+        help="exit with 1 where the whole or a layer is slower, and by more than this",
+    )
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write it as Markdown")
+    parser.add_argument("--junit", type=Path, metavar="FILE", help="write it as a JUnit report")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Saved profiles compared; needs neither the model nor a device."""
+    found = compare(_files(args.before), _files(args.after), paired=args.paired)
+    return reported(found, args)
+
+
+def reported(found: Comparison, args: argparse.Namespace) -> int:
+    """The comparison as tables or JSON, and in files; the exit code."""
+    over = args.fail_over or 0.0
+    for path, text in (
+        (args.markdown, lambda: markdown(found)),
+        (args.junit, lambda: junit(found, over)),
+    ):
+        if path is not None:
+            with replacing(path) as file:
+                file.write(text().encode())
+    if args.json:
+        write_json(found.to_json())
+    else:
+        show(found.table(args.sort, args.limit))
+        show(found.parts_table())
+        for line in found.summary():
+            show(Text(line))
+    failed = args.fail_over is not None and found.slowdowns(over)
+    return FAILED if failed else 0
+
+
+def _files(path: Path) -> list[Path]:
+    """The files of a side."""
+    if not path.is_dir():
+        return [path]
+    files = sorted(path.glob("*.vkprof"))
+    if not files:
+        raise VknnError(f"{path}: there is no .vkprof file in this folder")
+    return files
+
+
+def _share(text: str) -> float:
+    """5% or 0.05 as a number."""
+    number, per_cent = text.removesuffix("%"), text.endswith("%")
+    try:
+        share = float(number) / (100 if per_cent else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 100:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share: write it as 5%")
+    return share

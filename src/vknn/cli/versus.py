@@ -1,0 +1,62 @@
+"""``vknn profile --versus``: two settings in turn."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vknn.cli.compare import add_verdict, reported
+from vknn.cli.output import progress
+from vknn.errors import VknnError
+from vknn.profiling import versus
+from vknn.profiling.comparison.versus import PAIRS
+
+#: Options of a profile that a comparison has no use for.
+_ALONE = ("static", "isa", "latencies", "against", "trace", "save", "device_limits")
+#: Options of a comparison that a profile has no use for.
+_TOGETHER = ("pairs", "keep", "fail_over", "markdown", "junit")
+
+
+def add_versus(parser: argparse._ActionsContainer) -> None:
+    """What is run in turn."""
+    parser.add_argument(
+        "--versus",
+        metavar="OPTIONS",
+        help='run it in turn with these options changed ("--disable winograd", "--precision '
+        'fp16"), or with another checkout of vknn (its folder), a process each',
+    )
+    parser.add_argument("--pairs", type=int, metavar="N", help=f"processes of each side ({PAIRS})")
+    parser.add_argument(
+        "--keep", type=Path, metavar="FOLDER", help="keep the profiles, before/ and after/"
+    )
+
+
+def refuse_alone(args: argparse.Namespace) -> None:
+    """An error for options that need --versus."""
+    for name in _TOGETHER:
+        if getattr(args, name) is not None:
+            raise VknnError(f"--{name.replace('_', '-')} needs --versus")
+
+
+def run_versus(args: argparse.Namespace) -> int:
+    """The comparison and its exit code."""
+    for name in _ALONE:
+        if getattr(args, name) not in (None, False):
+            raise VknnError(f"--versus does not go with --{name.replace('_', '-')}")
+    pairs = PAIRS if args.pairs is None else args.pairs
+    with progress("versus", args.json) as tell:
+        found = versus(_rest(args), args.versus, pairs=pairs, keep=args.keep, progress=tell)
+    return reported(found, args)
+
+
+def _rest(args: argparse.Namespace) -> list[str]:
+    """The arguments of the profile itself, as they were given, behind the command's name."""
+    own = argparse.ArgumentParser(add_help=False)
+    add_versus(own)
+    add_verdict(own)
+    own.add_argument("--json", action="store_true")
+    own.add_argument("--sort")
+    own.add_argument("--limit")
+    _, rest = own.parse_known_args(args.given)
+    rest.remove("profile")
+    return rest
