@@ -1,4 +1,4 @@
-"""Picture of a report: the top of the page that ``vknn profile --html`` writes, as Chromium shows it.
+"""Picture of a report: the top of the page that ``vknn profile --html`` writes, in Chromium.
 
     vknn profile net.param --html report.html
     python tools/report_picture.py report.html docs/report.png --dispatch 12

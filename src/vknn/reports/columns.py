@@ -37,9 +37,10 @@ def commands(
             columns["source"].append(sources.get(command.get("source"), -1))
             columns["constants"].append(constants.number(_constants(command)))
         if segment["commands"]:
-            here = _spans(shown, place, len(segment["commands"])) + shown["segments"][place]["start"] * 1e6
+            size = len(segment["commands"])
+            here = _spans(shown, place, size) + shown["segments"][place]["start"] * 1e6
             _add(columns, {"begin": here[:, 0], "end": here[:, 1]})
-            each = [_spans(run, place, len(segment["commands"])) for run in runs]
+            each = [_spans(run, place, size) for run in runs]
             lengths = np.stack([spans[:, 1] - spans[:, 0] for spans in each], axis=1)
             _add(columns, {"median": np.median(lengths, axis=1)})
             _add(columns, {"least": lengths.min(axis=1), "most": lengths.max(axis=1)})

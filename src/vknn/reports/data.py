@@ -151,9 +151,10 @@ def _static(document: Mapping[str, Any], lines: Values, codes: Values) -> dict[s
 
 
 def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    # Not by layers: several of them are one name in a static profile.
     groups = entry.get("groups")
     counts = tuple(groups) if groups and any(groups) else ()  # of copies there are none
-    return entry["kernel"], entry["label"], tuple(entry["layers"]), counts
+    return entry["kernel"], entry["label"], counts
 
 
 def _static_entry(entry: Mapping[str, Any], lines: Values, codes: Values) -> dict[str, Any]:
