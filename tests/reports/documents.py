@@ -27,6 +27,8 @@ LIMITS = {
     "device": "made up",
     "driver": "1.0",
     "fma": {"4 vec4 a lane, 8 steps a round": 900.0, "8 vec4 a lane, 8 steps a round": 1000.0},
+    "fp16": {"2 vec4 a lane, 16 steps a round": 2000.0},
+    "integer_dot": {"4 vec4 a lane, 16 steps a round": 4000.0},
     "copy": {
         "storage buffer, 1 vec4 a lane": 90.0,
         "storage buffer, 4 vec4 a lane": 100.0,

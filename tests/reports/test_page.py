@@ -206,7 +206,13 @@ def test_roofline_says_what_the_ceiling_would_save(shown: Shown) -> None:
     ceilings = page.value(
         "[...document.querySelectorAll('#roofline .tick')].map(t => t.textContent)"
     )
-    for name in ("fp32 1,000.0 GFLOP/s", "storage buffer 100.0 GB/s", "imageLoad 60.0 GB/s"):
+    for name in (
+        "fp32 1,000.0 GFLOP/s",
+        "storage buffer 100.0 GB/s",
+        "imageLoad 60.0 GB/s",
+        "fp16 2,000.0 GFLOP/s",
+        "integer dot 4,000.0 GFLOP/s",
+    ):
         assert name in ceilings
 
 
