@@ -22,16 +22,14 @@ def tab() -> Iterator[chromium.Page]:
 
 
 @pytest.fixture
-def shown(
-    tab: chromium.Page, tmp_path: Path
-) -> Iterator[Callable[[dict[str, Any]], chromium.Page]]:
+def shown(tab: chromium.Page, tmp_path: Path) -> Iterator[Callable[..., chromium.Page]]:
     """Opens a document's page; at the end nothing was logged, and nothing asked of any network."""
     tab.console.clear()
     tab.requests.clear()
 
-    def show(document: dict[str, Any]) -> chromium.Page:
+    def show(document: dict[str, Any], verify: dict[str, Any] | None = None) -> chromium.Page:
         path = tmp_path / "report.html"
-        save(document, path)
+        save(document, path, verify)
         tab.open(path)
         return tab
 

@@ -165,15 +165,27 @@ class Profile:
             more["static"] = json.loads(static.to_json())
         return complete_document({**self.about, **more}, self.runs, self.plain)
 
-    def to_html(self, *, limits: Limits | None = None, static: StaticProfile | None = None) -> str:
+    def to_html(
+        self,
+        *,
+        limits: Limits | None = None,
+        static: StaticProfile | None = None,
+        verify: Mapping[str, Any] | None = None,
+    ) -> str:
         """One HTML file of the profile, as text: table, charts, source (docs/reports.md).
 
-        It needs neither network nor server. The arguments are those of :meth:`save`.
+        It needs neither network nor server.
+
+        Args:
+            limits: As for :meth:`save`.
+            static: As for :meth:`save`.
+            verify: A cross-check of the same model, read from the JSON of a report of
+                ``vknn.verify``: its layers are drawn in the colour of their errors.
 
         Raises:
-            vknn.VknnError: The profile was made by hand.
+            vknn.VknnError: The profile was made by hand, or ``verify`` is of another model.
         """
-        return page(self.to_document(limits=limits, static=static))
+        return page(self.to_document(limits=limits, static=static), verify)
 
     def save_html(
         self,
@@ -181,9 +193,10 @@ class Profile:
         *,
         limits: Limits | None = None,
         static: StaticProfile | None = None,
+        verify: Mapping[str, Any] | None = None,
     ) -> None:
         """The text of :meth:`to_html` written to a file, which is replaced as a whole."""
-        save_page(self.to_document(limits=limits, static=static), path)
+        save_page(self.to_document(limits=limits, static=static), path, verify)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Profile:

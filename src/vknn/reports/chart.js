@@ -34,9 +34,10 @@ function chart(host, name, height, draw, keys) {
 
   function redraw(keep) {
     width = Math.max(320, host.clientWidth);
-    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    const tall = typeof height === "function" ? height(width) : height;
+    svg.setAttribute("viewBox", `0 0 ${width} ${tall}`);
     svg.replaceChildren();
-    pieces = draw(svg, width, height);
+    pieces = draw(svg, width, tall);
     pieces.forEach((piece, i) => {
       piece.node.id = `${id}-${i}`;
       piece.node.setAttribute("role", "option");

@@ -8,6 +8,7 @@ from statistics import median
 from typing import Any
 
 from vknn.errors import VknnError
+from vknn.reports.check import check_data
 from vknn.reports.columns import commands
 from vknn.reports.spans import parts, steps
 from vknn.reports.texts import Texts, Values, microseconds, number, shortened, whole
@@ -16,8 +17,10 @@ from vknn.reports.texts import Texts, Values, microseconds, number, shortened, w
 STATIC = ("registers", "spills", "scratch", "shared", "code", "instructions", "waves")
 
 
-def report_data(document: Mapping[str, Any]) -> dict[str, Any]:
-    """All that the page's script reads, from what a ``.vkprof`` file holds.
+def report_data(
+    document: Mapping[str, Any], verify: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """All that the page's script reads, from what a ``.vkprof`` file holds, and from a cross-check.
 
     Raises:
         vknn.VknnError: Something is missing or is of another type, or there is no run.
@@ -27,9 +30,13 @@ def report_data(document: Mapping[str, Any]) -> dict[str, Any]:
             raise VknnError("no profile: its format is not 'vkprof'")
         if not document["runs"]:
             raise VknnError("the profile has no run: nothing to draw")
-        return _data(document)
+        data = _data(document)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise VknnError(f"no complete profile: {type(error).__name__}: {error}") from error
+    try:
+        return data | {"check": None if verify is None else check_data(verify, document)}
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise VknnError(f"no cross-check: {type(error).__name__}: {error}") from error
 
 
 def _data(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,14 +27,14 @@ function whereSection() {
 }
 
 function build() {
-  const names = [["table", "Dispatches"], ["where", "Where the time goes"], ["timeline", "Timeline"], ["roofline", "Roofline"], ["memory", "Memory"], ["source", "Source"]];
+  const names = [["table", "Dispatches"], ["where", "Where the time goes"], ["timeline", "Timeline"], ["roofline", "Roofline"], ["memory", "Memory"], ["source", "Source"], ...(check ? [["check", "Cross-check"]] : [])];
   const about = pairs(data.about.map(([name, value]) => [name, value]));
   const head = el("header", {}, el("h1", {}, data.title), about);
   const nav = el("nav", { class: "parts", "aria-label": "Parts" }, ...names.map(([id, name]) => el("a", { href: `#${id}` }, name)));
   const runs = data.runs === 1 ? "one run" : `${data.runs} runs`;
   const totals = section("totals-of-runs", `A run, median of ${runs}`, ...totalsParts());
   const empty = commands.length ? [] : [el("p", {}, "The network holds nothing that is computed.")];
-  const main = el("main", {}, totals, ...empty, ...(commands.length ? [tableSection(), whereSection(), timelineSection(), rooflineSection(), memorySection(), sourceSection()] : []));
+  const main = el("main", {}, totals, ...empty, ...(commands.length ? [tableSection(), whereSection(), timelineSection(), rooflineSection(), memorySection(), sourceSection()] : []), check ? checkSection() : "");
   document.getElementById("report").append(head, nav, el("div", { class: "columns" }, main, detailPanel()), hint);
   if (commands.length) refreshTable();
 }

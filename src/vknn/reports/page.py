@@ -24,7 +24,7 @@ from vknn.reports.data import report_data
 SCRIPTS = (
     *("base.js", "model.js", "chart.js", "rows.js", "table.js", "tree.js", "treemap.js"),
     *("icicle.js", "timeline.js", "roofline.js", "memory.js", "glsl.js", "source.js"),
-    *("detail.js", "main.js"),
+    *("detail.js", "layers.js", "check.js", "main.js"),
 )
 #: What would end a script block, or a line of a script, in some browser's eyes.
 _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
@@ -50,16 +50,17 @@ _PAGE = """<!DOCTYPE html>
 """
 
 
-def page(document: Mapping[str, Any]) -> str:
+def page(document: Mapping[str, Any], verify: Mapping[str, Any] | None = None) -> str:
     """A profile as the text of an HTML file.
 
     Args:
         document: What a ``.vkprof`` file holds (docs/vkprof.md).
+        verify: A cross-check of the same model, as ``vknn verify --json`` writes it.
 
     Raises:
-        vknn.VknnError: The document is none of a profile.
+        vknn.VknnError: A document is not what it should be, or they are of different models.
     """
-    data = report_data(document)
+    data = report_data(document, verify)
     style = _part("page.css")
     script = "(() => {\n" + "\n".join(_part(name) for name in SCRIPTS) + "})();\n"
     policy = (
@@ -75,9 +76,13 @@ def page(document: Mapping[str, Any]) -> str:
     )
 
 
-def save(document: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+def save(
+    document: Mapping[str, Any],
+    path: str | os.PathLike[str],
+    verify: Mapping[str, Any] | None = None,
+) -> None:
     """The text of :func:`page` written to a file, which is replaced as a whole."""
-    text = page(document)
+    text = page(document, verify)
     with replacing(path) as file:
         file.write(text.encode())
 

@@ -89,7 +89,7 @@ function drawRoofline(host) {
     for (const [name, speed] of arithmetic) {
       const chosen = name === held.arithmetic;
       svg.append(Object.assign(line(x(low), y(speed), right, y(speed), `ceiling${chosen ? " held" : ""}`)));
-      labels.push([y(speed), `${name} ${fixed(speed, 1)} GFLOP/s`, chosen]);
+      labels.push([y(speed), `${name} ${fixed(speed, speed < 1000 ? 1 : 0)} ${name === "integer dot" ? "GOP/s" : "GFLOP/s"}`, chosen]);
     }
     for (const [name, speed] of memory) {
       const chosen = name === held.memory;
@@ -101,7 +101,7 @@ function drawRoofline(host) {
     let last = 0;
     for (const [at, said, chosen] of labels) {
       last = Math.max(at + 4, last + 14);
-      svg.append(el("svg:text", { x: right + 6, y: last, class: `tick${chosen ? " held" : ""}` }, cut(said, 26)));
+      svg.append(el("svg:text", { x: right + 6, y: last, class: `tick${chosen ? " held" : ""}` }, cut(said, 30)));
     }
   }
 
