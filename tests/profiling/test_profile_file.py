@@ -141,6 +141,8 @@ def _set(place: str, value: Any) -> Callable[[dict[str, Any]], None]:
         ("runs.1.segments.0.spans.2", [2.0, 1.0], "an end behind the begin"),
         ("runs.1.segments.0.spans", [], "spans: 0 in place of 10"),
         ("runs.0.seconds", -1.0, r"runs\[0\]\.seconds"),
+        ("runs.1.segments.0.spans.2", [-1e308, 1e308], "a begin and an end"),
+        ("plain.0", 1e200, "a time"),
         ("runs.0.seconds", True, r"runs\[0\]\.seconds"),
         ("runs.0.seconds", 10**400, r"runs\[0\]\.seconds"),
         ("plain.0", "x", r"plain\[0\]"),

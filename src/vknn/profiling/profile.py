@@ -215,7 +215,9 @@ class Profile:
         runs = [timed_run(run, entries) for run in document["runs"]]
         device = document["device"]["name"] if document["device"] is not None else "NumPy"
         plain = [float(seconds) for seconds in document["plain"]]
-        return cls(document["model"]["name"], device, runs, plain, document)
+        # The times are kept once: as lists they take several times the memory.
+        about = {name: part for name, part in document.items() if name not in ("runs", "plain")}
+        return cls(document["model"]["name"], device, runs, plain, about)
 
     def to_arrow(self) -> Any:
         """Every sample as a ``pyarrow.Table``, a row for each command of each run.

@@ -111,7 +111,7 @@ def _numbers(metrics: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _pictures(metrics: Mapping[str, Any]) -> dict[str, Any]:
-    """Errors by channel, errors by place, and the histograms of both sides, where they are there."""
+    """Errors by channel and by place, and histograms of both sides, where there are some."""
     found: dict[str, Any] = {}
     if channels := metrics.get("channels"):
         found["channels"] = _amounts(channels["values"], MOST_CHANNELS)

@@ -1,4 +1,4 @@
-"""What a page of a profile is drawn from: columns of numbers, texts once each, times in us."""
+"""Data that a page of a profile is drawn from: columns of numbers, texts once each, times in us."""
 
 from __future__ import annotations
 

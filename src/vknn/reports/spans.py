@@ -1,4 +1,4 @@
-"""What a timed run of a profile was spent on."""
+"""Time of a timed run, by what it was spent on."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def parts(run: Mapping[str, Any], segments: Sequence[Mapping[str, Any]]) -> dict
 def steps(
     run: Mapping[str, Any], segments: Sequence[Mapping[str, Any]]
 ) -> list[tuple[str, str, float, float]]:
-    """What the host does in a run: lane ("host", "submits"), name, begin and end in us."""
+    """Steps of the host in a run: lane ("host", "submits"), name, begin and end in us."""
     found = []
     for times, segment in zip(run["segments"], segments, strict=True):
         start, end = times["start"], times["start"] + times["seconds"]

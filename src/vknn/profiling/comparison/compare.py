@@ -63,7 +63,7 @@ def compare(
     sides = (_loaded(before), _loaded(after))
     if paired and len(sides[0]) != len(sides[1]):
         raise VknnError(f"{len(sides[0])} profiles and {len(sides[1])} make no pairs")
-    abouts = [_about_of(profiles) for profiles in sides]
+    abouts = [_about(profiles[0]) for profiles in sides]
     _check_common(*abouts)
     rows, places = pooled(*match(*abouts), _weights(sides))
     a, b = (samples_of(p, place, len(rows)) for p, place in zip(sides, places, strict=True))
@@ -85,23 +85,27 @@ def _loaded(source: Source | Sequence[Source]) -> list[Profile]:
     sources = [source] if isinstance(source, (Profile, str, os.PathLike)) else list(source)
     if not sources:
         raise VknnError("there is no profile to compare")
-    return [s if isinstance(s, Profile) else Profile.load(s) for s in sources]
-
-
-def _about_of(profiles: Sequence[Profile]) -> dict[str, Any]:
-    """What is said of all profiles of a side, which have to be of the same plans."""
-    abouts = []
-    for profile in profiles:
+    found: list[Profile] = []
+    for one in sources:
+        profile = one if isinstance(one, Profile) else Profile.load(one)
         if profile.about is None:
             raise VknnError(f"the profile of {profile.model} was not made by vknn.profile")
-        abouts.append(profile.about)
-    commands = [[s["commands"] for s in a["segments"]] for a in abouts]
-    if any(c != commands[0] for c in commands):
-        raise VknnError(
-            f"the profiles of {shortened(profiles[0].model)} on one side are of different plans: "
-            "take those of one setting, one model and one device"
-        )
-    return abouts[0]
+        if found and _commands(profile) != _commands(found[0]):
+            raise VknnError(
+                f"the profiles of {shortened(profile.model)} on one side are of different plans: "
+                "take those of one setting, one model and one device"
+            )
+        # What is said of the plans is kept once: there may be many processes.
+        found.append(replace(profile, about=found[0].about) if found else profile)
+    return found
+
+
+def _commands(profile: Profile) -> list[Any]:
+    return [segment["commands"] for segment in _about(profile)["segments"]]
+
+
+def _about(profile: Profile) -> dict[str, Any]:
+    return profile.about or {}
 
 
 def _check_common(a: dict[str, Any], b: dict[str, Any]) -> None:

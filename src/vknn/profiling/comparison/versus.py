@@ -13,14 +13,14 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from vknn.errors import VknnError
 from vknn.printable import one_line
 from vknn.profiling.comparison.compare import compare
 from vknn.profiling.comparison.result import Comparison
-from vknn.profiling.profile import Profile
+from vknn.profiling.labels import shortened
 from vknn.profiling.vkprof.file import SUFFIX
 from vknn.tool_inputs import ProgressCallback
 
@@ -81,11 +81,9 @@ def versus(
                 if progress is not None:
                     progress(2 * number + place, 2 * pairs, side)
                 _profile(settings[side], files[side][number], side)
+        found = compare(files["before"], files["after"], paired=True)
         # A name alone would not say what is different.
-        loaded = {side: [Profile.load(f) for f in own] for side, own in files.items()}
-        for profile in loaded["after"]:
-            profile.model = f"{profile.model} {other}"
-        return compare(loaded["before"], loaded["after"], paired=True)
+        return replace(found, after=f"{found.after} ({shortened(other)})")
 
 
 def _other(own: Setting, text: str) -> Setting:

@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 Shape = Callable[[Any, str], None]
+#: No time is longer, so that sums and ratios of times are numbers.
+MOST_SECONDS = 1e9
 
 
 class Wrong(Exception):
@@ -107,6 +109,12 @@ def _amount(value: Any, at: str) -> None:
         raise _wrong(value, at, "a number, 0 or more,")
 
 
+def _seconds(value: Any, at: str) -> None:
+    _amount(value, at)
+    if value > MOST_SECONDS:
+        raise _wrong(value, at, "a time")
+
+
 def _constant(value: Any, at: str) -> None:
     number = type(value) in (int, float, bool) and math.isfinite(value)
     if not number and value not in ("inf", "-inf", "nan"):
@@ -115,7 +123,7 @@ def _constant(value: Any, at: str) -> None:
 
 def _interval(value: Any, at: str) -> None:
     numbers = isinstance(value, list) and len(value) == 2
-    if not numbers or not all(type(v) in (int, float) and math.isfinite(v) for v in value):
+    if not numbers or not all(type(v) in (int, float) and abs(v) <= MOST_SECONDS for v in value):
         raise _wrong(value, at, "a begin and an end")
     if value[1] < value[0]:
         raise _wrong(value, at, "an end behind the begin")
@@ -295,10 +303,10 @@ _SEGMENT = _object(
 )
 _KERNEL = _object(kernel=_text, variant=_table(_text), own=_flag, glsl=_maybe(_text), spirv=_base64)
 _SEGMENT_RUN = _object(
-    start=_amount,
-    seconds=_amount,
-    upload=_maybe(_amount),
-    download=_maybe(_amount),
+    start=_seconds,
+    seconds=_seconds,
+    upload=_maybe(_seconds),
+    download=_maybe(_seconds),
     submits=_list(_interval),
     spans=_list(_interval),
 )
@@ -313,7 +321,7 @@ _DOCUMENT = _object(
     layers=_list(_LAYER),
     segments=_list(_SEGMENT),
     kernels=_table(_KERNEL),
-    runs=_list(_object(seconds=_amount, segments=_list(_SEGMENT_RUN)), least=1),
-    plain=_list(_amount, least=1),
+    runs=_list(_object(seconds=_seconds, segments=_list(_SEGMENT_RUN)), least=1),
+    plain=_list(_seconds, least=1),
     static=_maybe(_object(dispatches=_list(_object()))),
 )

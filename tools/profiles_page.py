@@ -1,0 +1,66 @@
+"""Writer of docs/profiles.md. With --record the commands that it shows are run here, first."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pages
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "profiles.md"
+RECORDED = Path(__file__).with_name("profiles_page.json")
+MODEL = ROOT / "tools" / "demo_model" / "digits.param"
+#: The commands whose output stands on the page, by the name of their place there.
+COMMANDS = {
+    "save": "vknn profile digits.param --runs 20 --limit 3 --save digits.vkprof",
+    "report": "vknn report digits.vkprof --sort time --limit 4",
+    "versus": 'vknn profile digits.param --runs 20 --versus "--disable fusion" --keep turns',
+    "compare": "vknn compare turns/before turns/after --paired --sort time --limit 3",
+}
+
+TEMPLATE = Path(__file__).with_name("profiles_page.md")
+
+
+def page() -> str:
+    """The page, with the outputs that were recorded."""
+    from vknn.profiling.comparison import compare, matching, statistics
+
+    outputs = json.loads(RECORDED.read_text(encoding="utf-8"))
+    module = sys.modules[compare.__module__]
+    return TEMPLATE.read_text(encoding="utf-8").format(
+        tool="tools/profiles_page.py",
+        **COMMANDS,
+        **{f"{name}_output": text for name, text in outputs.items()},
+        most=matching.MOST_ROWS,
+        level=module.ROWS_LEVEL,
+        whole=module.WHOLE_LEVEL,
+        same=module.SAME_WITHIN,
+        fewest=module.FEWEST_PROCESSES,
+        between=module.BETWEEN_PROCESSES,
+        resamples=statistics.RESAMPLES,
+    )
+
+
+def record() -> None:
+    """The commands' outputs, on this machine."""
+    with tempfile.TemporaryDirectory() as folder:
+        for suffix in (".param", ".bin"):
+            source = MODEL.with_suffix(suffix)
+            (Path(folder) / source.name).write_bytes(source.read_bytes())
+        outputs = {name: _output(command, folder) for name, command in COMMANDS.items()}
+    RECORDED.write_text(json.dumps(outputs, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _output(command: str, folder: str) -> str:
+    words = [sys.executable, "-m", "vknn", *shlex.split(command)[1:]]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
+    return "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines())
+
+
+if __name__ == "__main__":
+    sys.exit(pages.main(PAGE, "tools/profiles_page.py", page, record))
