@@ -29,7 +29,6 @@ from vknn.profiling.vkprof.summary import about_table
 from vknn.profiling.vkprof.timed_runs import entries_of, timed_run
 from vknn.program import Program
 from vknn.reports import page
-from vknn.reports import save as save_page
 from vknn.rich_text import text_of
 from vknn.segment import Segment
 from vknn.session import Session, engine_of
@@ -172,31 +171,17 @@ class Profile:
         static: StaticProfile | None = None,
         verify: Mapping[str, Any] | None = None,
     ) -> str:
-        """One HTML file of the profile, as text: table, charts, source (docs/reports.md).
+        """One HTML file of the profile as text, which needs no network (docs/reports.md).
 
-        It needs neither network nor server.
-
-        Args:
-            limits: As for :meth:`save`.
-            static: As for :meth:`save`.
-            verify: A cross-check of the same model, read from the JSON of a report of
-                ``vknn.verify``: its layers are drawn in the colour of their errors.
-
-        Raises:
-            vknn.VknnError: The profile was made by hand, or ``verify`` is of another model.
+        ``limits`` and ``static`` are those of :meth:`save`; ``verify`` is a cross-check of the same
+        model, read from a report's JSON. Raises VknnError for a profile that was made by hand.
         """
         return page(self.to_document(limits=limits, static=static), verify)
 
-    def save_html(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        limits: Limits | None = None,
-        static: StaticProfile | None = None,
-        verify: Mapping[str, Any] | None = None,
-    ) -> None:
-        """The text of :meth:`to_html` written to a file, which is replaced as a whole."""
-        save_page(self.to_document(limits=limits, static=static), path, verify)
+    def save_html(self, path: str | os.PathLike[str], **more: Any) -> None:
+        """The text of :meth:`to_html`, with its arguments, written to a file."""
+        with replacing(path) as file:
+            file.write(self.to_html(**more).encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Profile:
