@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import vknn
-from vknn.reports import page
+from vknn.reports.html_file import SCRIPTS
 from vknn.runtime.spirv import glsl, modules
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -98,7 +98,7 @@ def test_wheel_holds_the_recipes(wheel: Path) -> None:
 def test_wheel_holds_the_parts_of_reports(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as contents:
         names = set(contents.namelist())
-    assert {f"vknn/reports/{name}" for name in (*page.SCRIPTS, "page.css")} <= names
+    assert {f"vknn/reports/{name}" for name in (*SCRIPTS, "page.css")} <= names
 
 
 @pytest.mark.glsl
