@@ -83,10 +83,23 @@ function section(id, title, ...children) {
 const late = [];
 const watcher = new IntersectionObserver(
   (entries) => {
-    for (const entry of entries) if (entry.isIntersecting) entry.target.drawNow();
+    for (const entry of entries) if (entry.isIntersecting) drawSoon(entry.target);
   },
   { rootMargin: "300px" }
 );
+
+// One part a task, so that the page answers in between.
+const coming = [];
+
+function drawSoon(host) {
+  coming.push(host);
+  if (coming.length === 1) setTimeout(drawNext);
+}
+
+function drawNext() {
+  coming.shift().drawNow();
+  if (coming.length) setTimeout(drawNext);
+}
 
 function drawLate(host, draw) {
   host.drawNow = () => {

@@ -28,9 +28,9 @@ function placeIcicle(svg, root, width) {
 
   function place(node, x, depth) {
     const w = node.value * scale;
-    if (w < 1.5 && depth > 0) {
+    if (w < 2.5 && depth > 0) {
       const row = rows[depth];
-      if (row && row.parent === node.parent && row.end - row.x < 3) {
+      if (row && row.parent === node.parent && row.end - row.x < 4) {
         row.nodes.push(node);
         row.end = x + w;
       } else {

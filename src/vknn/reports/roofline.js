@@ -49,9 +49,10 @@ function drawRoofline(host) {
     drawCeilings(svg, x, y, width);
     const most = drawn.reduce((a, c) => Math.max(a, c.median), 0) || 1;
     const places = new Map();
+    const cell = drawn.length > 2000 ? 4 : 1; // pixels that share a point
     for (const c of drawn) {
       const [px, py] = standing(c, low);
-      const key = `${Math.round(x(px))} ${Math.round(y(py))}`;
+      const key = `${Math.round(x(px) / cell)} ${Math.round(y(py) / cell)}`;
       if (!places.has(key)) places.set(key, { cx: x(px), cy: y(py), commands: [], time: 0 });
       places.get(key).commands.push(c);
       places.get(key).time += c.median;

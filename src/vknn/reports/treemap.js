@@ -36,7 +36,7 @@ function squarified(nodes, x, y, width, height) {
   return placed;
 }
 
-const SMALLEST = 12; // square pixels
+const SMALLEST = 60; // square pixels: smaller ones become one piece
 
 function placeTreemap(svg, root, width, height) {
   const pieces = [];
