@@ -89,8 +89,8 @@ function drawMemory(host, places) {
     const pieces = [];
     buffers.filter((b) => b.first !== null).sort((a, b) => b.nbytes - a.nbytes).forEach((b) => {
       const box = [x(b.first), y(b.offset + b.nbytes), x(b.last + 1) - x(b.first), y(b.offset) - y(b.offset + b.nbytes)];
-      const key = box.map(Math.round).join(" ");
-      if (box[2] * box[3] < 4 && taken.has(key)) return; // another one covers the same pixel
+      const key = [...box.slice(0, 2).map(Math.round), ...box.slice(2).map((n) => Math.max(1, Math.round(n)))].join(" ");
+      if ((box[2] < 1 || box[3] < 1) && taken.has(key)) return; // another one covers the same pixels
       taken.add(key);
       const made = command(b.first);
       const shape = el("svg:g", {}, rect(box[0], box[1], Math.max(0.8, box[2] - 0.5), Math.max(0.8, box[3] - 0.5), made ? opClasses.get(made.op) : "rest"));
