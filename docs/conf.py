@@ -50,7 +50,7 @@ nitpicky = True
 nitpick_ignore = [
     *(
         ("py:class", f"collections.abc.{n}")
-        for n in ("Callable", "Generator", "Iterable", "Mapping", "Sequence")
+        for n in ("Callable", "Generator", "Iterable", "Iterator", "Mapping", "Sequence")
     ),
     *(("py:class", f"numpy.{name}") for name in ("dtype", "ndarray")),
     ("py:class", "collections.Counter"),

@@ -357,7 +357,7 @@ def test_help_speaks_of_options(command: str, capsys: pytest.CaptureFixture[str]
     assert "('" not in out
     values = re.findall(r"--([\w-]+) ([A-Z_]+)\b", out)
     assert {value for _, value in values} <= {"N", "NAME", "NAMES", "FILE", "FOLDER", "FACTOR",
-                                              "SECONDS", "W"}  # fmt: skip
+                                              "OPTIONS", "SECONDS", "W"}  # fmt: skip
     assert ("weights", "FILE") in values
     assert ("device", "NAME") in values
 

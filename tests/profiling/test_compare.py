@@ -18,7 +18,7 @@ from tests.small_model import write_small_model
 import vknn
 from vknn.cli.main import main
 from vknn.errors import VknnError
-from vknn.profiling import Comparison, Profile, compare, versus
+from vknn.profiling import Profile, ProfileComparison, compare, versus
 from vknn.profiling.comparison import junit, markdown
 from vknn.profiling.comparison.matching import MOST_ROWS
 
@@ -27,11 +27,11 @@ def profiles(documents: Sequence[dict[str, Any]]) -> list[Profile]:
     return [Profile.from_document(d) for d in documents]
 
 
-def compared(a: Sequence[dict[str, Any]], b: Sequence[dict[str, Any]]) -> Comparison:
+def compared(a: Sequence[dict[str, Any]], b: Sequence[dict[str, Any]]) -> ProfileComparison:
     return compare(profiles(a), profiles(b), paired=len(a) == len(b))
 
 
-def words(found: Comparison) -> dict[str, str]:
+def words(found: ProfileComparison) -> dict[str, str]:
     return {row.name: row.word for row in found.rows}
 
 
@@ -229,6 +229,7 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert "no .vkprof file" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         main([*given, "--fail-over", "much"])
+    assert "no share: write it as 5%" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")
@@ -267,9 +268,27 @@ def test_versus_from_the_command_line(
     assert main([*given, "--versus", str(tmp_path)]) == 2
     assert "neither an option nor a checkout" in capsys.readouterr().err
     assert main([*given, "--versus", " "]) == 2
+    assert "needs options or a checkout" in capsys.readouterr().err
+    assert main([*given, "--versus", "--a 'b"]) == 2
+    assert "No closing quotation" in capsys.readouterr().err
+    assert main([*given, "--versus", "--runs 3", "--pairs", "0"]) == 2
+    assert "at least one is needed" in capsys.readouterr().err
     assert main([*given, "--versus", "--runs 3", "--save", "x.vkprof"]) == 2
+    assert "--versus does not go with --save" in capsys.readouterr().err
     assert main([*given, "--pairs", "3"]) == 2
     assert "--pairs needs --versus" in capsys.readouterr().err
+
+
+def test_a_checkout_that_is_too_old_is_named(model: Path, tmp_path: Path) -> None:
+    old = tmp_path / "src" / "vknn"
+    (old / "cli").mkdir(parents=True)
+    for file in (old / "__init__.py", old / "cli" / "__init__.py"):
+        file.write_text("")
+    told = "vknn: error: unrecognized arguments: --save x"
+    (old / "cli" / "main.py").write_text(f"def main():\n    raise SystemExit({told!r})\n")
+    given = [str(model), "--device", "numpy", "--runs", "1"]
+    with pytest.raises(VknnError, match=f"{tmp_path}/src is older than --save"):
+        versus(given, str(tmp_path), pairs=1)
 
 
 def test_a_profile_changes_nothing_that_is_compared() -> None:

@@ -258,6 +258,8 @@ def test_command_line_saves(
     found = read_document(file)
     assert found["limits"]["submit"] == 1e-5
     assert found["options"]["runs"] == len(found["plain"]) == len(found["runs"]) == 2
+    assert main(["profile", str(model), "--device-limits", str(limits)]) == 2
+    assert "--device-limits needs --save" in capsys.readouterr().err
     limits.write_text("{}")
     assert main([*given, "--device-limits", str(limits)]) == 2
     assert "limits.json: no limits" in capsys.readouterr().err

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from vknn.cli.main import _parsed
-from vknn.profiling.comparison import Comparison, Row
+from vknn.profiling.comparison import ProfileComparison, Row
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -40,4 +40,4 @@ def test_every_recorded_output_is_shown() -> None:
 
 def test_the_page_of_files_names_the_fields_of_a_comparison() -> None:
     named = set(re.findall(r"`(\w+)`", (ROOT / "docs" / "files.md").read_text(encoding="utf-8")))
-    assert {f.name for kind in (Comparison, Row) for f in fields(kind)} <= named
+    assert {f.name for kind in (ProfileComparison, Row) for f in fields(kind)} <= named

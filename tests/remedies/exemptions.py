@@ -16,6 +16,45 @@ ELSEWHERE = {
     "--device-limits measures the device: it takes no model": (
         "profiling/test_limits.py::test_command_line"
     ),
+    "--device-limits needs --save": "profiling/test_profile_file.py::test_command_line_saves",
+    "--versus does not go with --{}": (
+        "profiling/test_compare.py::test_versus_from_the_command_line"
+    ),
+    "--versus needs options or a checkout's folder": (
+        "profiling/test_compare.py::test_versus_from_the_command_line"
+    ),
+    "--versus {}: this is neither an option nor a checkout of vknn": (
+        "profiling/test_compare.py::test_versus_from_the_command_line"
+    ),
+    "--versus {}: {}": "profiling/test_compare.py::test_versus_from_the_command_line",
+    "--{} needs --versus": "profiling/test_compare.py::test_versus_from_the_command_line",
+    "the vknn in {} is older than --save and cannot be compared": (
+        "profiling/test_compare.py::test_a_checkout_that_is_too_old_is_named"
+    ),
+    "pairs={}: at least one is needed": (
+        "profiling/test_compare.py::test_versus_from_the_command_line"
+    ),
+    "one run a side tells nothing: take more with --runs": (
+        "profiling/test_compare.py::test_one_run_tells_nothing"
+    ),
+    "runs of one process are alike, so intervals are wider by {}: `vknn profile --versus` runs "
+    "processes in turn": (
+        "profiling/test_compare.py::test_one_process_a_side_says_only_what_is_plain"
+    ),
+    "to_arrow needs pyarrow, which is missing: pip install pyarrow": (
+        "profiling/test_frames.py::test_without_the_package_the_remedy_is_named"
+    ),
+    "to_dataframe needs pandas, which is missing: pip install pandas": (
+        "profiling/test_frames.py::test_without_the_package_the_remedy_is_named"
+    ),
+    "{} and {}: layers have the same names, but none has the same shape on both sides: give both "
+    "inputs of the same shapes": (
+        "profiling/test_compare.py::test_other_models_and_shapes_are_refused"
+    ),
+    "{} has profiles already: name an empty folder": (
+        "profiling/test_compare.py::test_versus_takes_turns_and_keeps_the_profiles"
+    ),
+    "{} is no share: write it as 5%": "profiling/test_compare.py::test_command_line",
     "--device-limits needs a Vulkan device": "profiling/test_limits.py::test_command_line",
     "no peer is called {}; known: {}": (
         "profiling/test_bench.py::test_a_peer_runs_in_turn_and_agrees"
@@ -161,6 +200,10 @@ ELSEWHERE = {
 
 #: Texts that no call can follow, or that give no advice, and why.
 EXEMPT = {
+    "unrecognized arguments: --save": "what an older vknn answers",
+    "a file that vknn profile --save wrote, or a folder of them, a process each": "help",
+    "{}: written by a newer vknn: version {} of the format, this vknn reads up to {}: upgrade it "
+    "(pip install -U vknn)": "there is no newer vknn",
     "report this as a bug of vknn": "nothing to run",
     "check the driver with `vulkaninfo`": "a program of the Vulkan tools, which vknn lacks",
     "update the Vulkan driver": "another driver",

@@ -12,7 +12,7 @@ from vknn.cli.complaints import FAILED
 from vknn.cli.output import show, write_json
 from vknn.errors import VknnError
 from vknn.named_files import replacing
-from vknn.profiling import Comparison, compare
+from vknn.profiling import ProfileComparison, compare
 from vknn.profiling.comparison import junit, markdown
 
 
@@ -34,7 +34,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def add_verdict(parser: argparse._ActionsContainer) -> None:
-    """What is made of a comparison."""
+    """Options for what a comparison leads to: an exit code, and files."""
     parser.add_argument(
         "--fail-over",
         type=_share,
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     return reported(found, args)
 
 
-def reported(found: Comparison, args: argparse.Namespace) -> int:
+def reported(found: ProfileComparison, args: argparse.Namespace) -> int:
     """The comparison as tables or JSON, and in files; the exit code."""
     over = args.fail_over or 0.0
     for path, text in (

@@ -18,7 +18,7 @@ _TOGETHER = ("pairs", "keep", "fail_over", "markdown", "junit")
 
 
 def add_versus(parser: argparse._ActionsContainer) -> None:
-    """What is run in turn."""
+    """Options for what is run in turn."""
     parser.add_argument(
         "--versus",
         metavar="OPTIONS",

@@ -1,7 +1,7 @@
 """Profiling: time per dispatch on the device, per run on the host, and of a cold start."""
 
 from vknn.profiling.bench import Benchmark, Series, bench
-from vknn.profiling.comparison import Comparison, compare, versus
+from vknn.profiling.comparison import ProfileComparison, compare, versus
 from vknn.profiling.invocation import HotLoop, Tally
 from vknn.profiling.limits import Limits, measure_limits
 from vknn.profiling.modelled import ASSUMPTIONS, Assumptions, ModelledTime
@@ -16,12 +16,12 @@ __all__ = [
     "ASSUMPTIONS",
     "Assumptions",
     "Benchmark",
-    "Comparison",
     "Entry",
     "HotLoop",
     "Limits",
     "ModelledTime",
     "Profile",
+    "ProfileComparison",
     "Series",
     "StaticDifference",
     "StaticEntry",

@@ -32,9 +32,7 @@ def data_frame(runs: Sequence[TimedRun]) -> Any:
     try:
         import pandas as pd
     except ImportError:
-        raise VknnError(
-            "to_dataframe needs pandas, which is not here: pip install pandas"
-        ) from None
+        raise VknnError("to_dataframe needs pandas, which is missing: pip install pandas") from None
     return pd.DataFrame(_columns(runs))
 
 

@@ -137,7 +137,7 @@ class Profile:
         limits: Limits | None = None,
         static: StaticProfile | None = None,
     ) -> None:
-        """Everything of the profile written to a file (docs/vkprof.md), which ``load`` reads.
+        """The whole profile written to a file (docs/vkprof.md), which ``load`` reads.
 
         Every sample of every dispatch, plans, layers, and the source of the kernels; no weights.
 
@@ -259,7 +259,7 @@ class Profile:
         return table
 
     def about_table(self) -> Table:
-        """What was measured, on what and how, as a rich table; empty where it was not recorded."""
+        """Table of what was measured, on what and how; empty where that was not recorded."""
         return about_table(self.about)
 
     def totals_table(self) -> Table:

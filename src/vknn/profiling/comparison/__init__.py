@@ -2,7 +2,7 @@
 
 from vknn.profiling.comparison.compare import compare
 from vknn.profiling.comparison.formats import junit, markdown
-from vknn.profiling.comparison.result import Comparison, Row
+from vknn.profiling.comparison.result import ProfileComparison, Row
 from vknn.profiling.comparison.versus import versus
 
-__all__ = ["Comparison", "Row", "compare", "junit", "markdown", "versus"]
+__all__ = ["ProfileComparison", "Row", "compare", "junit", "markdown", "versus"]

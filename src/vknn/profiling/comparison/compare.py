@@ -26,7 +26,7 @@ from vknn.profiling.comparison.result import (
     ONLY_BEFORE,
     SAME,
     SLOWER,
-    Comparison,
+    ProfileComparison,
     Row,
 )
 from vknn.profiling.comparison.samples import Samples, samples_of
@@ -46,7 +46,7 @@ BETWEEN_PROCESSES = 0.05
 
 def compare(
     before: Source | Sequence[Source], after: Source | Sequence[Source], *, paired: bool = False
-) -> Comparison:
+) -> ProfileComparison:
     """Comparison of profiles layer by layer, with a word for each that chance is no excuse for.
 
     Layers are matched by name and shape, sets of layers where kernels compute several at once.
@@ -69,7 +69,7 @@ def compare(
     a, b = (samples_of(p, place, len(rows)) for p, place in zip(sides, places, strict=True))
     tests = _Tests(a, b, paired)
     found = [tests.row(number, row) for number, row in enumerate(rows)]
-    return Comparison(
+    return ProfileComparison(
         before=_title(sides[0][0], abouts[0]),
         after=_title(sides[1][0], abouts[1]),
         unit=tests.unit,
@@ -141,7 +141,6 @@ class _Tests:
         self.widening = 1 + BETWEEN_PROCESSES if few else 1.0
         self._times = [s.pooled() if few else s.medians() for s in (self.a, self.b)]
         self.counts = (len(self._times[0][1]), len(self._times[1][1]))
-        self._sums = [rows.sum(axis=1) for rows, _ in self._times]
 
     def whole(self) -> Row:
         """The row of plain runs, with its word."""
@@ -155,25 +154,19 @@ class _Tests:
             if matched.kernels[0]:
                 return Row(*about, float(np.median(a)), None, word=ONLY_BEFORE)
             return Row(*about, None, float(np.median(b)), word=ONLY_AFTER)
-        tested = self._tested(a, b, (self._sums[0] - a, self._sums[1] - b))
+        tested = self._tested(a, b)
         return replace(tested, layers=about[0], kernels=about[1])
 
-    def _tested(
-        self, a: np.ndarray, b: np.ndarray, rest: tuple[np.ndarray, np.ndarray] | None = None
-    ) -> Row:
-        """Ratio, interval and p; ``rest``: what else the runs did, by which pairs are levelled."""
+    def _tested(self, a: np.ndarray, b: np.ndarray) -> Row:
+        """Ratio, interval and p."""
         middle = (float(np.median(a)), float(np.median(b)))
         bare = Row((), ((), ()), *middle)
         if min(a.min(), b.min()) <= 0 or min(self.counts) < 2:
             divisible = min(middle) > 0
             return replace(bare, ratio=middle[1] / middle[0] if divisible else None)
         found = (statistics.paired_ratio if self.paired else statistics.ratio)(a, b)
-        if self.paired and rest is not None and (rest[0] > a).all() and (rest[1] > b).all():
-            # Both of a pair are divided by how long the machine took for all else at that time.
-            level = np.sqrt(rest[0] * rest[1])
-            a, b = a / level, b / level
-        p = statistics.mann_whitney(a, b)
         low, high = found[1] / self.widening, found[2] * self.widening
+        p = statistics.mann_whitney(a, b)
         return replace(bare, ratio=found[0], low=low, high=high, p=p)
 
 

@@ -6,14 +6,14 @@ import re
 import xml.etree.ElementTree as ET
 from html import escape
 
-from vknn.profiling.comparison.result import SLOWER, Comparison, Row, verdict
+from vknn.profiling.comparison.result import SLOWER, ProfileComparison, Row, verdict
 from vknn.profiling.labels import shortened
 
 #: Characters that mean something in Markdown.
 _MARKS = re.compile(r"([\\`*_~|\[\]])")
 
 
-def markdown(comparison: Comparison, limit: int = 50) -> str:
+def markdown(comparison: ProfileComparison, limit: int = 50) -> str:
     """The comparison as Markdown: the verdict, and the rows with the largest differences.
 
     ``limit``: the most rows.
@@ -35,7 +35,7 @@ def markdown(comparison: Comparison, limit: int = 50) -> str:
     return "\n".join(lines) + "\n"
 
 
-def junit(comparison: Comparison, over: float = 0.0) -> str:
+def junit(comparison: ProfileComparison, over: float = 0.0) -> str:
     """The comparison as a JUnit report: a test for the whole and each row.
 
     Those that are slower by more than ``over`` (0.05: 5 %) have failed.

@@ -72,7 +72,7 @@ def match(a: dict[str, Any], b: dict[str, Any]) -> tuple[list[Matched], list[np.
 def pooled(
     rows: list[Matched], places: Sequence[np.ndarray], weights: Sequence[np.ndarray]
 ) -> tuple[list[Matched], list[np.ndarray]]:
-    """At most MOST_ROWS rows; of more the smallest by ``weights`` (of commands) become one."""
+    """Rows, MOST_ROWS at most; of more the smallest by ``weights`` (of commands) become one."""
     if len(rows) <= MOST_ROWS:
         return rows, list(places)
     sums = sum(

@@ -60,7 +60,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ProfileComparison:
     """Result of :func:`vknn.profiling.compare`. ``print`` shows it as tables.
 
     Attributes:
@@ -95,7 +95,7 @@ class Comparison:
         return json.dumps(self.document(), indent=2)
 
     def document(self) -> dict[str, Any]:
-        """Everything as JSON takes it."""
+        """The comparison as JSON takes it; times in seconds."""
         rows = [{**asdict(r), "difference": r.difference} for r in (self.whole, *self.rows)]
         return {**asdict(self), "whole": rows[0], "rows": rows[1:]}
 
@@ -121,7 +121,7 @@ class Comparison:
         return table
 
     def parts_table(self) -> Table:
-        """What a run's time was spent on, before and after."""
+        """Table of what a run's time was spent on, before and after."""
         table = Table(title="a run, us", title_justify="left")
         table.add_column("")
         for name in ("before", "after", "difference"):

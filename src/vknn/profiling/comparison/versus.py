@@ -19,7 +19,7 @@ from pathlib import Path
 from vknn.errors import VknnError
 from vknn.printable import one_line
 from vknn.profiling.comparison.compare import compare
-from vknn.profiling.comparison.result import Comparison
+from vknn.profiling.comparison.result import ProfileComparison
 from vknn.profiling.labels import shortened
 from vknn.profiling.vkprof.file import SUFFIX
 from vknn.tool_inputs import ProgressCallback
@@ -34,7 +34,7 @@ _START = (
 
 
 @dataclass(frozen=True)
-class Setting:
+class ProfiledSetting:
     """A way to profile. ``sources``: the folder that vknn is imported from."""
 
     sources: Path
@@ -48,7 +48,7 @@ def versus(
     pairs: int = PAIRS,
     keep: str | os.PathLike[str] | None = None,
     progress: ProgressCallback | None = None,
-) -> Comparison:
+) -> ProfileComparison:
     """Comparison of two settings of ``vknn profile``, each in processes that take turns.
 
     Args:
@@ -64,7 +64,7 @@ def versus(
     """
     if pairs < 1:
         raise VknnError(f"pairs={pairs}: at least one is needed")
-    own = Setting(Path(__file__).resolve().parents[3], tuple(arguments))
+    own = ProfiledSetting(Path(__file__).resolve().parents[3], tuple(arguments))
     settings = {"before": own, "after": _other(own, other)}
     with tempfile.TemporaryDirectory(prefix="vknn-") if keep is None else nullcontext(keep) as top:
         files: dict[str, list[Path]] = {}
@@ -86,7 +86,7 @@ def versus(
         return replace(found, after=f"{found.after} ({shortened(other)})")
 
 
-def _other(own: Setting, text: str) -> Setting:
+def _other(own: ProfiledSetting, text: str) -> ProfiledSetting:
     """The second side's setting."""
     try:
         words = shlex.split(text)
@@ -95,15 +95,15 @@ def _other(own: Setting, text: str) -> Setting:
     if not words:
         raise VknnError("--versus needs options or a checkout's folder")
     if words[0].startswith("-"):
-        return Setting(own.sources, (*own.arguments, *words))
+        return ProfiledSetting(own.sources, (*own.arguments, *words))
     checkout = Path(words[0])
     for sources in (checkout / "src", checkout):
         if (sources / "vknn" / "__init__.py").is_file():
-            return Setting(sources.resolve(), (*own.arguments, *words[1:]))
+            return ProfiledSetting(sources.resolve(), (*own.arguments, *words[1:]))
     raise VknnError(f"--versus {words[0]}: this is neither an option nor a checkout of vknn")
 
 
-def _profile(setting: Setting, file: Path, side: str) -> None:
+def _profile(setting: ProfiledSetting, file: Path, side: str) -> None:
     """A process that profiles and saves."""
     command = [sys.executable, "-c", _START, str(setting.sources), "profile", *setting.arguments]
     before = os.environ.get("PYTHONPATH")
@@ -119,4 +119,8 @@ def _profile(setting: Setting, file: Path, side: str) -> None:
     if done.returncode or not file.is_file():
         lines = done.stderr.decode(errors="replace").strip().splitlines()
         last = one_line(lines[-1])[:500] if lines else f"exit code {done.returncode}"
+        if "unrecognized arguments: --save" in last:
+            raise VknnError(
+                f"the vknn in {setting.sources} is older than --save and cannot be compared"
+            )
         raise VknnError(f"the {side} side failed: {last.removeprefix('vknn: error: ')}")

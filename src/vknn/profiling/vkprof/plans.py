@@ -22,7 +22,7 @@ _SIZES = {0: "local_size_x", 1: "local_size_y", 2: "local_size_z"}
 
 
 def segment_document(segment: Segment, layers: Collection[str]) -> dict[str, Any]:
-    """What a segment runs: a plan's commands and buffers, or operators on the host.
+    """Document of a segment: a plan's commands and buffers, or operators on the host.
 
     ``layers``: names of the model's layers.
     """
