@@ -36,7 +36,7 @@ def _verify(args: argparse.Namespace) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise VknnError(f"{args.verify}: no JSON: {str(error)[:200]}") from None
     if not isinstance(document, dict):
-        raise VknnError(f"{args.verify}: not what vknn verify --json wrote")
+        raise VknnError(f"{args.verify}: no report of a cross-check")
     return document
 
 
