@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import vknn
+from vknn.reports.html_file import SCRIPTS
 from vknn.runtime.spirv import glsl, modules
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,6 +93,12 @@ def test_wheel_holds_the_recipes(wheel: Path) -> None:
         names = set(contents.namelist())
     folder = ROOT / "src" / "vknn" / "answers" / "recipes"
     assert {f"vknn/answers/recipes/{path.name}" for path in folder.glob("*.json")} <= names
+
+
+def test_wheel_holds_the_parts_of_reports(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as contents:
+        names = set(contents.namelist())
+    assert {f"vknn/reports/{name}" for name in (*SCRIPTS, "page.css")} <= names
 
 
 @pytest.mark.glsl

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 
 from vknn.cli import main
+from vknn.errors import VknnError
 from vknn.plan import DeviceLimits, View
 from vknn.profiling import Limits, limit_plans, limits, measure_limits
 from vknn.runtime import Device, Executable, open_device
@@ -33,6 +35,35 @@ def test_every_figure_is_there(measured: Limits) -> None:
     assert min(measured.copy.values()) > 0
     assert measured.submit > 0
     assert min(measured.dispatch, measured.dispatch_barrier, measured.group) >= 0
+
+
+@pytest.mark.device
+def test_narrow_arithmetic_is_measured_where_there_is_some(
+    measured: Limits, device: Device
+) -> None:
+    for feature, found in (
+        ("fp16_arithmetic", measured.fp16),
+        ("integer_dot", measured.integer_dot),
+    ):
+        expected = len(limit_plans.NARROW_CHAINS) if feature in device.limits.features else 0
+        assert len(found) == expected
+        assert all(speed > 0 for speed in found.values())
+
+
+@pytest.mark.parametrize(("made", "each"), [(limit_plans.fma_half, 8), (limit_plans.dots, 32)])
+def test_operations_of_narrow_arithmetic_are_those_of_its_loop(made: Any, each: int) -> None:
+    plan = made(DeviceLimits(max_loop_rounds=100, kind="cpu"), 2, 3)
+    lanes = limit_plans.lanes(DeviceLimits(kind="cpu"))
+    assert plan.dispatches[0].flops == each * 2 * 16 * 100 * lanes * 3
+
+
+def test_limits_of_older_files_lack_narrow_arithmetic() -> None:
+    document = json.loads(Limits("d", "v", {"a": 1.0}).to_json())
+    del document["fp16"], document["integer_dot"]
+    assert Limits.from_json(json.dumps(document)) == Limits("d", "v", {"a": 1.0})
+    document["fp16"] = {"form": "fast"}
+    with pytest.raises(VknnError, match="fp16"):
+        Limits.from_json(json.dumps(document))
 
 
 @pytest.mark.device

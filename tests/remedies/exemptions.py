@@ -33,7 +33,6 @@ ELSEWHERE = {
     "--device-limits measures the device: it takes no model": (
         "profiling/test_limits.py::test_command_line"
     ),
-    "--device-limits needs --save": "profiling/test_profile_file.py::test_command_line_saves",
     "--versus does not go with --{}": (
         "profiling/test_compare.py::test_versus_from_the_command_line"
     ),

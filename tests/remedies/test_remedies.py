@@ -14,6 +14,7 @@ from tests.remedies import (
     device_cases,
     measurement_cases,
     model_cases,
+    page_cases,
     picture_cases,
     setting_cases,
 )
@@ -36,6 +37,7 @@ CASES = [
     *device_cases.CASES,
     *setting_cases.CASES,
     *measurement_cases.CASES,
+    *page_cases.CASES,
 ]
 
 

@@ -22,6 +22,7 @@ from vknn.profiling import (
     static,
     static_difference,
 )
+from vknn.session import Session
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -36,10 +37,16 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--save", type=Path, metavar="FILE.vkprof", help="write everything, for vknn report"
     )
     parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE.html",
+        help="write a page with table, charts and source, and what --static knows",
+    )
+    parser.add_argument(
         "--device-limits",
         type=Path,
         metavar="FILE.json",
-        help="save with these limits, which vknn bench --device-limits --json wrote",
+        help="save or draw these limits, which vknn bench --device-limits --json wrote",
     )
 
     group = parser.add_argument_group("comparison with another setting")
@@ -82,6 +89,8 @@ def add_table(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Times of every dispatch, with --static what the driver made of it, with --versus ratios."""
+    if args.html is not None and (args.static or args.versus is not None):
+        raise VknnError("--html is a page of one measured profile: leave out --static and --versus")
     if args.versus is not None:
         return run_versus(args)
     refuse_alone(args)
@@ -111,6 +120,8 @@ def _measured(args: argparse.Namespace) -> None:
             seed=args.seed,
             progress=tell,
         )
+        if args.html is not None:
+            result.save_html(args.html, limits=limits, static=_compiled(args, session))
     if args.trace is not None:
         result.save_trace(args.trace)
     if args.save is not None:
@@ -122,12 +133,19 @@ def _measured(args: argparse.Namespace) -> None:
     show(result.totals_table())
 
 
+def _compiled(args: argparse.Namespace, session: Session) -> StaticProfile | None:
+    """What the driver made of the dispatches; None where NumPy computes."""
+    if session.device is None:
+        return None
+    return static(session, read_feeds(args, session), shapes=shapes(args, session), texts=True)
+
+
 def _limits(args: argparse.Namespace) -> Limits | None:
     """The limits to save, read before anything is measured."""
     if args.device_limits is None:
         return None
-    if args.save is None:
-        raise VknnError("--device-limits needs --save")
+    if args.save is None and args.html is None:
+        raise VknnError("--device-limits needs --save or --html")
     try:
         return Limits.from_json(args.device_limits.read_text(encoding="utf-8"))
     except (VknnError, UnicodeDecodeError) as error:

@@ -3,23 +3,49 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
+from typing import Any
 
 from vknn.cli.arguments import add_json
 from vknn.cli.output import show, write_json
 from vknn.cli.profile import add_table
+from vknn.errors import VknnError
 from vknn.profiling import Profile
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("profile", type=Path, help="the file that vknn profile --save wrote")
     add_table(parser)
+    parser.add_argument("--html", type=Path, metavar="FILE.html", help="write it as a page")
+    parser.add_argument(
+        "--verify",
+        type=Path,
+        metavar="FILE.json",
+        help="put a cross-check of the same model on the page, which vknn verify --json wrote",
+    )
     add_json(parser)
+
+
+def _verify(args: argparse.Namespace) -> dict[str, Any]:
+    """The cross-check that goes on the page."""
+    if args.html is None:
+        raise VknnError("--verify needs --html")
+    try:
+        document = json.loads(args.verify.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise VknnError(f"{args.verify}: no JSON: {str(error)[:200]}") from None
+    if not isinstance(document, dict):
+        raise VknnError(f"{args.verify}: no report of a cross-check")
+    return document
 
 
 def run(args: argparse.Namespace) -> None:
     """A saved profile as tables; needs neither the model nor a device."""
     result = Profile.load(args.profile)
+    verify = None if args.verify is None else _verify(args)
+    if args.html is not None:
+        result.save_html(args.html, verify=verify)
     if args.json:
         write_json(result.to_json())
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vknn.graph import DType, TensorType
 from vknn.lowering.kit.parameters import parameters_of
@@ -27,6 +27,8 @@ FORMS = {View.STORAGE: "storage buffer", View.TEXEL: "texelFetch", View.IMAGE: "
 TRANSFER = "vkCmdCopyBuffer"
 #: Forms of profiling/fma.comp: chains of vec4 a lane, and steps in a row.
 FMA_FORMS = tuple((chains, steps) for chains in (1, 2, 3, 4) for steps in (4, 16, 64))
+#: Chains of profiling/fma_half.comp and profiling/dots.comp, and the steps in a row of both.
+NARROW_CHAINS, NARROW_STEPS = (1, 2, 4), 16
 #: Steps of a chain in all.
 FMA_LENGTH = 8192
 #: The buffers of every plan, by index: a small output, and two to copy between.
@@ -57,6 +59,46 @@ def fma(limits: DeviceLimits, chains: int, steps: int, groups: int) -> Plan:
         flops=2 * 4 * chains * steps * rounds * lanes_ * groups,
     )
     return _plan("multiply-adds", [dispatch])
+
+
+def fma_half(limits: DeviceLimits, chains: int, groups: int) -> Plan:
+    """Multiply-adds of float16 on ``chains`` vec4s a lane; takes "fp16_arithmetic"."""
+    push = {"factor": 0.999, "summand": 0.001}
+    return _narrow(limits, "profiling/fma_half", chains, groups, push, operations=8)
+
+
+def dots(limits: DeviceLimits, chains: int, groups: int) -> Plan:
+    """Dot products of four bytes, four times ``chains`` a lane; takes "integer_dot"."""
+    mixed = {"MIXED": int("integer_dot_mixed" in limits.features)}
+    constants = parameters_of("profiling/dots").specialization(mixed)
+    push = {"factor": 0x01020301}
+    more = tuple(constants.items())
+    return _narrow(limits, "profiling/dots", chains, groups, push, operations=32, constants=more)
+
+
+def _narrow(
+    limits: DeviceLimits,
+    kernel: str,
+    chains: int,
+    groups: int,
+    push: Mapping[str, int | float],
+    *,
+    operations: int,
+    constants: tuple[tuple[int, int | float], ...] = (),
+) -> Plan:
+    """Plan of a kernel whose step takes ``operations`` a chain; a multiply-add counts as two."""
+    lanes_ = lanes(limits)
+    rounds = min(FMA_LENGTH // NARROW_STEPS, limits.max_loop_rounds)
+    dispatch = Dispatch(
+        kernel=kernel,
+        variant=(("VECTORS", str(chains)),),
+        specialization=(*_local(lanes_), *constants),
+        push=parameters_of(kernel).pack({"rounds": rounds, **push}),
+        bindings=(Binding(RESULT, Access.WRITE),),
+        groups=(groups, 1, 1),
+        flops=operations * chains * NARROW_STEPS * rounds * lanes_ * groups,
+    )
+    return _plan(kernel, [dispatch])
 
 
 def copy(limits: DeviceLimits, view: View, items: int, nbytes: int) -> Plan:

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 
 from vknn.errors import VknnError
-from vknn.plan import MeasuredSpeeds, Plan, View
+from vknn.plan import DeviceLimits, MeasuredSpeeds, Plan, View
 from vknn.profiling import limit_plans as plans
 from vknn.profiling.vkprof.checks import Wrong, check_limits
 from vknn.rich_text import text_of
@@ -43,6 +45,9 @@ class Limits:
         dispatch: Seconds of a dispatch.
         dispatch_barrier: Seconds of a dispatch and a barrier.
         group: Seconds of a workgroup.
+        fp16: As ``fma``, of float16; empty where the device does not compute in it.
+        integer_dot: GOP/s of dot products of four bytes, by form, each product and each sum
+            counted; empty where the device has none.
     """
 
     device: str
@@ -53,6 +58,8 @@ class Limits:
     dispatch: float = 0.0
     dispatch_barrier: float = 0.0
     group: float = 0.0
+    fp16: dict[str, float] = field(default_factory=dict)
+    integer_dot: dict[str, float] = field(default_factory=dict)
 
     @property
     def gflops(self) -> float:
@@ -89,7 +96,7 @@ class Limits:
             check_limits(document)
         except (ValueError, RecursionError, Wrong) as error:
             raise VknnError(f"no limits of a device as JSON: {str(error)[:200]}") from None
-        return cls(**{f.name: document[f.name] for f in fields(cls)})
+        return cls(**{f.name: document[f.name] for f in fields(cls) if f.name in document})
 
     def __rich__(self) -> RenderableType:
         title = f"{self.device} ({self.driver})"
@@ -102,6 +109,14 @@ class Limits:
         return Group(
             title,
             _table("multiply-adds in registers", "form", "GFLOP/s", self.fma, 1),
+            *(
+                _table(title, "form", unit, figures, 1)
+                for title, unit, figures in (
+                    ("multiply-adds of float16", "GFLOP/s", self.fp16),
+                    ("dot products of four bytes", "GOP/s", self.integer_dot),
+                )
+                if figures
+            ),
             _table("copy, read + write", "form", "GB/s", self.copy, 1),
             _table("overheads", "", "us", {k: 1e6 * v for k, v in overheads.items()}, 2),
         )
@@ -142,6 +157,8 @@ def measure_limits(
         driver=f"{snapshot.driver_name} {snapshot.driver_info}".strip(),
         fma=fma,
         copy=_copies(meter, min(nbytes, device.limits.max_storage_buffer_range)),
+        fp16=_narrow(meter, "fp16_arithmetic", plans.fma_half, seconds),
+        integer_dot=_narrow(meter, "integer_dot", plans.dots, seconds),
         **_overheads(meter),
     )
 
@@ -152,7 +169,8 @@ class _Meter:
     def __init__(self, device: Device, runs: int, progress: ProgressCallback | None) -> None:
         self.device, self.limits, self.runs = device, device.limits, max(1, runs)
         self._progress, self._done = progress, 0
-        self._total = len(plans.FMA_FORMS) + 1 + 3 * len(ITEMS) + 4
+        narrow = 2 * len(plans.NARROW_CHAINS)
+        self._total = len(plans.FMA_FORMS) + narrow + 1 + 3 * len(ITEMS) + 4
 
     def step(self, what: str) -> None:
         if self._progress is not None:
@@ -192,11 +210,31 @@ def _form(chains: int, steps: int) -> str:
 def _fma(meter: _Meter, chains: int, steps: int, seconds: float) -> float:
     """GFLOP/s. The dispatch grows until it is long enough to be measured."""
     meter.step(f"multiply-adds, {_form(chains, steps)}")
-    limits, groups = meter.limits, 64
+    return _speed(meter, lambda groups: plans.fma(meter.limits, chains, steps, groups), seconds)
+
+
+def _narrow(
+    meter: _Meter,
+    feature: str,
+    made: Callable[[DeviceLimits, int, int], Plan],
+    seconds: float,
+) -> dict[str, float]:
+    """Speeds of arithmetic that a device has only with a feature, by form."""
+    found = {}
+    for chains in plans.NARROW_CHAINS if feature in meter.limits.features else ():
+        form = _form(chains, plans.NARROW_STEPS)
+        meter.step(f"{feature}, {form}")
+        found[form] = _speed(meter, partial(made, meter.limits, chains), seconds)
+    return found
+
+
+def _speed(meter: _Meter, made: Callable[[int], Plan], seconds: float) -> float:
+    """Thousands of millions of operations a second of a plan of so many workgroups."""
+    groups = 64
     while True:
-        plan = plans.fma(limits, chains, steps, groups)
+        plan = made(groups)
         took = meter.command_seconds(plan, 1)
-        if took >= seconds or groups * 4 > limits.max_group_count[0]:
+        if took >= seconds or groups * 4 > meter.limits.max_group_count[0]:
             break
         groups *= 4
     best = min(took, meter.command_seconds(plan))

@@ -28,6 +28,7 @@ from vknn.profiling.vkprof import about, complete_document, read_document, write
 from vknn.profiling.vkprof.summary import about_table
 from vknn.profiling.vkprof.timed_runs import entries_of, timed_run
 from vknn.program import Program
+from vknn.reports import page
 from vknn.rich_text import text_of
 from vknn.segment import Segment
 from vknn.session import Session, engine_of
@@ -162,6 +163,25 @@ class Profile:
         if static is not None:
             more["static"] = json.loads(static.to_json())
         return complete_document({**self.about, **more}, self.runs, self.plain)
+
+    def to_html(
+        self,
+        *,
+        limits: Limits | None = None,
+        static: StaticProfile | None = None,
+        verify: Mapping[str, Any] | None = None,
+    ) -> str:
+        """One HTML file of the profile as text, which needs no network (docs/reports.md).
+
+        ``limits`` and ``static`` are those of :meth:`save`; ``verify`` is a cross-check of the same
+        model, read from a report's JSON. Raises VknnError for a profile that was made by hand.
+        """
+        return page(self.to_document(limits=limits, static=static), verify)
+
+    def save_html(self, path: str | os.PathLike[str], **more: Any) -> None:
+        """The text of :meth:`to_html`, with its arguments, written to a file."""
+        with replacing(path) as file:
+            file.write(self.to_html(**more).encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Profile:

@@ -121,6 +121,7 @@ def static(
     arithmetic: str = "fp32",
     shapes: Shapes | None = None,
     isa: str | os.PathLike[str] | None = None,
+    texts: bool = False,
     assumptions: Assumptions = ASSUMPTIONS,
 ) -> StaticProfile:
     """Static profile of a model: compiler's numbers, counts and a modelled time by dispatch.
@@ -141,6 +142,7 @@ def static(
         arithmetic: As for :class:`vknn.Session`.
         shapes: Shapes of inputs by name, where the model leaves them open.
         isa: A folder for the compiler's texts, intermediate forms and machine code, a file each.
+        texts: Whether entries hold the texts of their machine code, where the driver gives them.
         assumptions: Latencies and overheads that modelled times rest on.
 
     Raises:
@@ -158,11 +160,15 @@ def static(
             )
         program = engine_of(session).program(complete_feeds(session, inputs, shapes))
         executables = [s.executable for s in program.segments if s.executable is not None]
-        made = [(x, analysis.compiled(x, limits, texts=isa is not None)) for x in executables]
+        made = [
+            (x, analysis.compiled(x, limits, texts=texts or isa is not None)) for x in executables
+        ]
         if isa is not None:
             _write_texts(Path(isa), [compiled for _, own in made for compiled in own])
         entries = tuple(
-            entry for x, own in made for entry in analysis.entries(x, own, limits, assumptions)
+            entry
+            for x, own in made
+            for entry in analysis.entries(x, own, limits, assumptions, texts=texts)
         )
         name = program.graph.name if isinstance(model, Session) else str(model)
         return StaticProfile(name, limits.name, entries, str(assumptions))

@@ -52,12 +52,17 @@ def entries(
     made: Sequence[Compiled],
     limits: DeviceLimits,
     assumptions: Assumptions,
+    *,
+    texts: bool = False,
 ) -> list[StaticEntry]:
-    """Entries of a plan's dispatches (``made``), fills and copies, in its order."""
+    """Entries of a plan's dispatches (``made``), fills and copies, in its order.
+
+    ``texts``: with the texts of machine code, where ``made`` has them.
+    """
     plan, found, dispatches = executable.plan, [], iter(made)
     for step, barriers in _commands(plan):
         if isinstance(step, Dispatch):
-            found.append(entry(next(dispatches), limits, assumptions))
+            found.append(entry(next(dispatches), limits, assumptions, texts=texts))
         else:
             found.append(_transfer(plan, step, barriers, limits, assumptions))
     return found
@@ -86,11 +91,14 @@ def _transfer(
         not_counted="",
         modelled=modelled,
         flags=(),
+        texts={},
         **none,
     )
 
 
-def entry(compiled: Compiled, limits: DeviceLimits, assumptions: Assumptions) -> StaticEntry:
+def entry(
+    compiled: Compiled, limits: DeviceLimits, assumptions: Assumptions, *, texts: bool = False
+) -> StaticEntry:
     """The entry of a dispatch: the driver's numbers, counts, modelled time and flags."""
     dispatch, pipeline = compiled.dispatch, compiled.pipeline
     size = pipeline.subgroup_size
@@ -113,6 +121,7 @@ def entry(compiled: Compiled, limits: DeviceLimits, assumptions: Assumptions) ->
         not_counted=why,
         modelled=modelled(compiled, found, limits, assumptions),
         flags=flags(numbers, pipeline.statistics, size, rdna=is_rdna(limits.name)),
+        texts=_machine_code(pipeline) if texts else {},
         **numbers,
     )
 
@@ -178,6 +187,11 @@ def _commands(plan: Plan) -> Iterator[tuple[Dispatch | Fill | Copy, int]]:
         else:
             yield step, barriers
             barriers = 0
+
+
+def _machine_code(pipeline: CompiledPipeline) -> dict[str, str]:
+    """The last of the compiler's forms, which is the one that runs."""
+    return dict(list(pipeline.texts.items())[-1:])
 
 
 def _number(statistics: Mapping[str, float], names: Sequence[str]) -> int | None:

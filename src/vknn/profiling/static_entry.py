@@ -53,6 +53,8 @@ class StaticEntry:
         not_counted: Why ``counts`` is None, else "".
         modelled: Its modelled time; None where the device's numbers are not known.
         flags: Floors that it is below: "spills", "scratch", "large code", "few waves".
+        texts: The compiler's text of the machine code by the name of its form; only where they
+            were asked for and the driver gives them.
     """
 
     layers: tuple[str, ...]
@@ -77,6 +79,7 @@ class StaticEntry:
     not_counted: str = ""
     modelled: ModelledTime | None = None
     flags: tuple[str, ...] = ()
+    texts: dict[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def spilling(self) -> bool:
@@ -99,8 +102,11 @@ class StaticEntry:
         return None if self.modelled is None else round(self.modelled.time, 1)
 
     def document(self) -> dict[str, Any]:
-        """All fields as JSON takes them."""
-        return asdict(self)
+        """All fields as JSON takes them; texts only where there are some."""
+        fields = asdict(self)
+        if not self.texts:
+            del fields["texts"]
+        return fields
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> StaticEntry:

@@ -618,7 +618,15 @@ KERNELS: dict[str, tuple[str, str]] = {
         "",
         "ITEMS=10 BYTES_UNSIGNED?=98",
     ),
+    "profiling/dots": (
+        "rounds factor",
+        "MIXED=25 BYTES_UNSIGNED?=98",
+    ),
     "profiling/fma": (
+        "rounds factor:float summand:float",
+        "BYTES_UNSIGNED?=98",
+    ),
+    "profiling/fma_half": (
         "rounds factor:float summand:float",
         "BYTES_UNSIGNED?=98",
     ),

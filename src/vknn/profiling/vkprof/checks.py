@@ -36,7 +36,7 @@ def check(document: dict[str, Any]) -> None:
 
 def check_limits(document: Any) -> None:
     """Check of the measured limits of a device; raises :class:`Wrong`."""
-    _LIMITS(document, "")
+    _limits(document, "")
 
 
 def _check_segment(segment: dict[str, Any], kernels: Collection[str], at: str) -> None:
@@ -228,7 +228,7 @@ _OPTIONS = _object(
     warmup=_count,
     seed=_whole,
 )
-_LIMITS = _object(
+_PEAKS = _object(
     device=_text,
     driver=_text,
     fma=_table(_amount),
@@ -238,6 +238,16 @@ _LIMITS = _object(
     dispatch_barrier=_amount,
     group=_amount,
 )
+
+
+def _limits(value: Any, at: str) -> None:
+    """Limits; what only some devices compute in, and older files lack, may be missing."""
+    _PEAKS(value, at)
+    for name in ("fp16", "integer_dot"):
+        if name in value:
+            _table(_amount)(value[name], f"{at}.{name}")
+
+
 _LAYER = _object(
     name=_text,
     type=_text,
@@ -307,7 +317,7 @@ _DOCUMENT = _object(
     versions=_object(vknn=_text, numpy=_text),
     device=_maybe(_DEVICE),
     options=_OPTIONS,
-    limits=_maybe(_LIMITS),
+    limits=_maybe(_limits),
     layers=_list(_LAYER),
     segments=_list(_SEGMENT),
     kernels=_table(_KERNEL),

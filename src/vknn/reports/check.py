@@ -1,0 +1,138 @@
+"""A cross-check beside a profile: rows of ``vknn verify --json`` and the layers they belong to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vknn.reports.texts import shortened
+
+#: Errors by channel, and sides of a map of errors, that a page shows.
+MOST_CHANNELS, MOST_SIDE, MOST_BARS = 1024, 64, 256
+_FIELDS = ("max_abs", "max_rel", "excess", "worst", "expected", "actual", "problem")
+
+
+def check_data(verify: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    """Rows of a cross-check, and the graph of the profile's layers that they colour.
+
+    Args:
+        verify: What ``vknn verify --json`` wrote, with or without metrics.
+        document: The profile of the same model.
+    """
+    layers = document["layers"]
+    places = _places(layers)
+    rows = [_row(row, places) for row in verify["rows"]]
+    if layers and rows and not any(row["layers"] for row in rows):
+        raise ValueError(
+            "the cross-check is of another model: none of its layers is in the profile"
+        )
+    first = verify.get("first_failure")
+    return {
+        "model": shortened(str(verify["model"])),
+        "device": shortened(str(verify["device"])),
+        "ok": bool(verify["ok"]),
+        "first": None if first is None else shortened(str(first)),
+        "rows": rows,
+        "layers": [_layer(layer) for layer in layers],
+        "edges": _edges(layers),
+    }
+
+
+def _layer(layer: Mapping[str, Any]) -> list[str]:
+    ops = "+".join(map(str, layer["ops"]))
+    return [shortened(str(layer["name"])), shortened(f"{layer['type']} ({ops})")]
+
+
+def _places(layers: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
+    """Layers by their names and by the names of what they give."""
+    found: dict[str, list[int]] = {}
+    for number, layer in enumerate(layers):
+        names = {str(layer["name"]), *(str(tensor["name"]) for tensor in layer["outputs"])}
+        for name in names:
+            found.setdefault(name, []).append(number)
+    return found
+
+
+def _edges(layers: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """Pairs of layers of which the second takes what the first gives, each once."""
+    givers = {str(t["name"]): n for n, layer in enumerate(layers) for t in layer["outputs"]}
+    pairs = {
+        (givers[name], number)
+        for number, layer in enumerate(layers)
+        for name in (str(tensor["name"]) for tensor in layer["inputs"])
+        if name in givers and givers[name] != number
+    }
+    return sorted(map(list, pairs))
+
+
+def _row(row: Mapping[str, Any], places: Mapping[str, list[int]]) -> dict[str, Any]:
+    """A row; its layers are those of its name, or of the names that are joined in it by "+"."""
+    name = str(row["layer"])
+    names = [name] if name in places else name.split("+")
+    layers = sorted({n for part in names for n in places.get(part, ())})
+    return {
+        "layers": layers or places.get(str(row["output"]), []),
+        **{key: shortened(str(row[key])) for key in ("node", "op", "placement", "output", "type")},
+        "ok": bool(row["ok"]),
+        "sides": {s: _comparison(row[s]) for s in ("isolated", "cumulative") if row.get(s)},
+    }
+
+
+def _comparison(found: Mapping[str, Any]) -> dict[str, Any]:
+    """A comparison: its numbers as texts, how much of the tolerance it takes, and its pictures."""
+    metrics = found.get("metrics") or {}
+    told = {name: found.get(name) for name in _FIELDS} | _numbers(metrics)
+    return {
+        "ok": bool(found["ok"]),
+        "excess": _excess(found),
+        "told": [[name, _text(value)] for name, value in told.items() if value is not None],
+        **_pictures(metrics),
+    }
+
+
+def _excess(found: Mapping[str, Any]) -> float:
+    """Largest error as a multiple of what is allowed, at most 1e9; so for NaN and infinities."""
+    value = float(found["excess"])
+    return min(value, 1e9) if math.isfinite(value) else 1e9
+
+
+def _numbers(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Metrics that are numbers or words, those within others by both names."""
+    found: dict[str, Any] = {}
+    for name, value in metrics.items():
+        if name in ("channels", "places", "histogram"):
+            continue
+        if isinstance(value, Mapping):
+            found |= {f"{name}, {inner}": v for inner, v in value.items()}
+        else:
+            found[str(name)] = value
+    return found
+
+
+def _pictures(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Errors by channel and by place, and histograms of both sides, where there are some."""
+    found: dict[str, Any] = {}
+    if channels := metrics.get("channels"):
+        found["channels"] = _amounts(channels["values"], MOST_CHANNELS)
+    if places := metrics.get("places"):
+        found["places"] = [_amounts(row, MOST_SIDE) for row in places["values"][:MOST_SIDE]]
+    if bars := metrics.get("histogram"):
+        edges = [_text(bars["low"]), _text(bars["high"])]
+        sides = [_amounts(bars[side], MOST_BARS) for side in ("expected", "actual")]
+        found["histogram"] = [*edges, *sides]
+    return found
+
+
+def _amounts(values: Sequence[Any], most: int) -> list[float]:
+    """Amounts of 0 and above, at most 1e9."""
+    found = [float(value) for value in values[:most]]
+    return [min(max(v, 0.0), 1e9) if not math.isnan(v) else 1e9 for v in found]
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_text(each) for each in value[:16])}]"
+    return shortened(str(value))

@@ -1,0 +1,65 @@
+// The page: head, parts, and what happens before it is printed.
+
+const PARTS = { wall: "a plain run", timed: "a run with timestamps", upload: "upload", busy: "commands run", gaps: "gaps", submit: "submits", download: "download", host: "on the host" };
+
+function totalsParts() {
+  const known = Object.keys(PARTS).filter((name) => name in data.total);
+  const cards = known.map((name) => el("div", { class: "card" }, el("span", { class: "faint" }, PARTS[name]), el("strong", { "data-total": name }, timeText(data.total[name]))));
+  const spent = known.filter((name) => name !== "wall" && name !== "timed" && data.total[name] > 0);
+  const whole = sum(spent.map((name) => data.total[name])) || 1;
+  const bar = el("svg:svg", { class: "spent", viewBox: "0 0 1000 16", preserveAspectRatio: "none", role: "img", "aria-label": spent.map((n) => `${PARTS[n]} ${fixed((100 * data.total[n]) / whole, 1)} %`).join(", ") });
+  let x = 0;
+  spent.forEach((name, i) => {
+    const width = (1000 * data.total[name]) / whole;
+    bar.append(rect(x, 0, width, 16, `c${i}`));
+    x += width;
+  });
+  const keys = el("p", { class: "legend" }, ...spent.map((name, i) => el("span", { class: "key" }, swatch(`c${i}`), `${PARTS[name]} ${fixed((100 * data.total[name]) / whole, 1)} %`)));
+  return [el("div", { class: "cards" }, ...cards), bar, keys];
+}
+
+function whereSection() {
+  const icicle = el("div", {});
+  const map = el("div", {});
+  drawLate(icicle, () => treeChart(icicle, "Icicle of time", 4 * 36, placeIcicle));
+  drawLate(map, () => treeChart(map, "Treemap of time", 420, placeTreemap));
+  return section("where", "Where the time goes", legend(), el("h3", {}, "Icicle"), icicle, el("h3", {}, "Treemap"), map);
+}
+
+function build() {
+  const names = [["table", "Dispatches"], ["where", "Where the time goes"], ["timeline", "Timeline"], ["roofline", "Roofline"], ["memory", "Memory"], ["source", "Source"], ...(check ? [["check", "Cross-check"]] : [])];
+  const about = pairs(data.about.map(([name, value]) => [name, value]));
+  const head = el("header", {}, el("h1", {}, data.title), about);
+  const nav = el("nav", { class: "parts", "aria-label": "Parts" }, ...names.map(([id, name]) => el("a", { href: `#${id}` }, name)));
+  const runs = data.runs === 1 ? "one run" : `${data.runs} runs`;
+  const totals = section("totals-of-runs", `A run, median of ${runs}`, ...totalsParts());
+  const empty = commands.length ? [] : [el("p", {}, "The network holds nothing that is computed.")];
+  const main = el("main", {}, totals, ...empty, ...(commands.length ? [tableSection(), whereSection(), timelineSection(), rooflineSection(), memorySection(), sourceSection()] : []), check ? checkSection() : "");
+  document.getElementById("report").append(head, nav, el("div", { class: "columns" }, main, detailPanel()), hint);
+  if (commands.length) refreshTable();
+}
+
+// On paper there is nothing to scroll: all parts are drawn, and of the table the first rows.
+window.addEventListener("beforeprint", () => {
+  for (const host of late) host.drawNow();
+  if (!commands.length) return;
+  table.printing = true;
+  placeRows(0, Math.min(PRINTED, table.rows.length));
+  for (const row of table.body.querySelectorAll(".spacer")) row.style.height = "0";
+  if (table.rows.length > PRINTED) table.note.textContent += `; the first ${PRINTED} are printed`;
+});
+window.addEventListener("afterprint", () => {
+  table.printing = false;
+  if (commands.length) refreshTable();
+});
+
+// A page's address may name a dispatch: report.html#dispatch=12
+function follow() {
+  const named = /^#dispatch=(\d+)$/.exec(window.location.hash);
+  if (named && commands[Number(named[1])]) selection.set(commands[Number(named[1])]);
+}
+
+build();
+follow();
+window.addEventListener("hashchange", follow);
+requestAnimationFrame(() => setTimeout(() => performance.mark("vknn-drawn")));
