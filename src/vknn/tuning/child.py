@@ -12,36 +12,50 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from typing import Any
 
-from vknn.tuning.worker import HEAD, Request
+from vknn.tuning.worker import HEAD
 
 #: Seconds that a worker has to end by itself.
 EXIT_SECONDS = 10.0
 
 
 class ChildError(Exception):
-    """The worker died or did not answer; the text says which."""
+    """The worker died or did not answer; the text says which.
+
+    ``code``: what it exited with, below 0 the signal; None where it did not answer in time.
+    """
+
+    def __init__(self, text: str, code: int | None = None) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class Child:
-    """A worker. Not usable any more once :meth:`ask` has raised."""
+    """A worker. Not usable any more once :meth:`ask` has raised.
 
-    def __init__(self) -> None:
+    ``module``: its ``main`` is what the process does; ``variables``: of its environment, besides
+    those of this process.
+    """
+
+    def __init__(
+        self, module: str = "vknn.tuning.worker", variables: Mapping[str, str] | None = None
+    ) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         # The parent's own path, so that classes of its modules can be unpickled.
         path = os.pathsep.join(p or os.getcwd() for p in sys.path)
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from vknn.tuning.worker import main; main()"],
+            [sys.executable, "-c", f"from {module} import main; main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env={**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"},
+            env={**os.environ, **(variables or {}), "PYTHONPATH": path, "PYTHONSAFEPATH": "1"},
         )
         self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         threading.Thread(target=self._listen, daemon=True).start()
 
-    def ask(self, request: Request, timeout: float) -> dict[str, Any]:
+    def ask(self, request: Any, timeout: float) -> dict[str, Any]:
         """The answer; raises ChildError where none comes within ``timeout`` seconds."""
         assert self._process.stdin is not None
         try:
@@ -58,7 +72,7 @@ class Child:
         except BrokenPipeError:
             line = None
         if line is None:
-            raise ChildError(self._exit_report())
+            raise ChildError(*self._exit_report())
         return dict(json.loads(line))
 
     def close(self) -> None:
@@ -86,8 +100,8 @@ class Child:
                 self._answers.put(line)
         self._answers.put(None)
 
-    def _exit_report(self) -> str:
-        """How the process ended, with the last line that it printed."""
+    def _exit_report(self) -> tuple[str, int]:
+        """How the process ended, with the last line that it printed, and its exit code."""
         code = self._process.wait()
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
@@ -95,4 +109,5 @@ class Child:
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         with contextlib.suppress(ValueError):
             how = signal.Signals(-code).name
-        return f"the process died: {how}" + (f" ({lines[-1].strip()})" if lines else "")
+        last = f" ({lines[-1].strip()})" if lines else ""
+        return f"the process died: {how}{last}", code
