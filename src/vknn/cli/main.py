@@ -27,6 +27,8 @@ COMMANDS = {
     "batch-node": "print the options of `ray start` by which a machine offers its devices",
     "profile": "time every dispatch",
     "bench": "time whole runs, the cold start and device memory",
+    "reduce": "reduce a model that fails to the least part of it that still fails",
+    "bisect": "find the pass, kernel, feature or tuned choice without which a model does not fail",
     "tune": "time every kernel that a layer could use, and remember the fastest",
 }
 

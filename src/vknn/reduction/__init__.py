@@ -1,0 +1,10 @@
+"""Reduction of a failing model to the least that still fails, and the switch that decides it."""
+
+from __future__ import annotations
+
+from vknn.reduction.outcome import Outcome
+from vknn.reduction.reduce import reduce
+from vknn.reduction.report import ReductionReport, Size
+from vknn.reduction.worker import Setting
+
+__all__ = ["Outcome", "ReductionReport", "Setting", "Size", "reduce"]

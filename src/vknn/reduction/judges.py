@@ -1,0 +1,183 @@
+"""Judges: what says whether a case fails, in processes that may crash or never end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vknn.errors import DeviceError, VknnError
+from vknn.reduction.outcome import Outcome
+from vknn.reduction.worker import Open, Setting, Try
+from vknn.tuning.child import Child, ChildError
+
+_MODULE = "vknn.reduction.worker"
+#: What shells answer for commands that are not there or cannot be run.
+_NO_COMMAND = (126, 127)
+#: Characters of a command's last line that are shown.
+_LONGEST = 300
+
+
+class Judge(ABC):
+    """Judge of cases. A context manager."""
+
+    def __enter__(self) -> Judge:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def __call__(self, folder: Path) -> Outcome:
+        """What trying the case in a folder comes to."""
+
+    def close(self) -> None:
+        """End of what it has running."""
+
+
+class ChildJudge(Judge):
+    """Judge that verifies cases in a child process, which is replaced when it fails.
+
+    ``timeout``: seconds that a case may take. ``variables``: of the child's environment.
+    """
+
+    def __init__(
+        self, setting: Setting, timeout: float, variables: Mapping[str, str] | None = None
+    ) -> None:
+        self._setting, self._timeout, self._variables = setting, timeout, variables
+        self._child: Child | None = None
+        #: About the device (see ``worker.facts``), once one was opened.
+        self.facts: dict[str, Any] = {}
+
+    def __call__(self, folder: Path) -> Outcome:
+        opened = self.open()
+        if opened is not None:
+            return opened
+        return _outcome(self._ask(Try(str(folder))))
+
+    def open(self) -> Outcome | None:
+        """Opening of the device, where that has to be done; what fails."""
+        if self._child is not None:
+            return None
+        self._child = Child(_MODULE, self._variables)
+        answer = self._ask(Open(self._setting))
+        if "facts" not in answer:
+            self.close()
+            return _outcome(answer)
+        self.facts = answer["facts"]
+        return None
+
+    def close(self) -> None:
+        if self._child is not None:
+            self._child.kill()
+            self._child = None
+
+    def _ask(self, request: Open | Try) -> dict[str, Any]:
+        """An answer, whatever happens; a child that failed is gone afterwards."""
+        assert self._child is not None
+        try:
+            answer = self._child.ask(request, self._timeout)
+        except ChildError as error:
+            self._child = None
+            return _ended(error, self._timeout).to_dict()
+        except BaseException:  # an interrupt: nobody would read the answer that is still to come
+            self.close()
+            raise
+        if answer.get("fatal"):
+            self.close()
+        return answer
+
+
+def _outcome(answer: dict[str, Any]) -> Outcome:
+    if "failed" in answer:
+        return Outcome("error", str(answer["failed"]))
+    fields = {key: value for key, value in answer.items() if key != "fatal"}
+    return Outcome(**{**fields, "kernels": tuple(fields["kernels"])})
+
+
+def _ended(error: ChildError, timeout: float) -> Outcome:
+    if error.code is None:
+        return Outcome("hung", f"no answer within {timeout:g} s")
+    return Outcome("died", str(error), signal_name(error.code))
+
+
+def signal_name(code: int) -> str:
+    """A signal's name for an exit code below 0, "exit code N" for others."""
+    with contextlib.suppress(ValueError):
+        return signal.Signals(-code).name
+    return f"exit code {code}"
+
+
+class CommandJudge(Judge):
+    """Judge that runs a command with the case's folder as its last argument.
+
+    Exit code 0: nothing fails. ``timeout``: seconds that it may take; its whole group is ended
+    then. Raises VknnError where there is no such command.
+    """
+
+    def __init__(self, command: str, timeout: float) -> None:
+        self._timeout = timeout
+        try:
+            self._words = shlex.split(command)
+        except ValueError as error:
+            raise VknnError(f"--check {command!r}: {error}") from None
+        if not self._words:
+            raise VknnError("--check takes a command")
+
+    def __call__(self, folder: Path) -> Outcome:
+        try:
+            process = subprocess.Popen(
+                [*self._words, str(folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise VknnError(f"--check: {self._words[0]}: {error.strerror}") from error
+        try:
+            output, _ = process.communicate(timeout=self._timeout)
+        except subprocess.TimeoutExpired:
+            _end(process)
+            return Outcome("hung", f"the command did not end within {self._timeout:g} s")
+        except BaseException:
+            _end(process)
+            raise
+        return self._outcome(process.returncode, output)
+
+    def _outcome(self, code: int, output: bytes) -> Outcome:
+        lines = output.decode(errors="replace").strip().splitlines() or [""]
+        said = lines[-1].strip()[:_LONGEST]
+        if code == 0:
+            return Outcome("agrees", said or "the command's exit code is 0")
+        if code in _NO_COMMAND:
+            raise VknnError(f"--check: {self._words[0]} cannot be run (exit code {code}): {said}")
+        if code < 0:
+            text = f"the command was ended by {signal_name(code)}"
+            return Outcome("died", text, signal_name(code))
+        return Outcome("exit", f"exit code {code}" + (f": {said}" if said else ""), str(code))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End of a command and of all that it began."""
+    with contextlib.suppress(OSError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def device_facts(setting: Setting, timeout: float) -> dict[str, Any]:
+    """Facts about the device of a setting; raises DeviceError where it cannot be opened."""
+    with ChildJudge(setting, timeout) as judge:
+        failed = judge.open()
+        if failed is not None:
+            raise DeviceError(f"the device cannot be opened: {failed.text}")
+        return judge.facts

@@ -1,0 +1,159 @@
+"""The result of a reduction: text, JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from vknn.crosscheck.report import _plain
+from vknn.graph import format_graph
+from vknn.reduction.cases import Case
+from vknn.reduction.outcome import KINDS, Outcome
+from vknn.reduction.worker import Setting
+
+
+@dataclass(frozen=True)
+class Size:
+    """Size of a case.
+
+    Attributes:
+        nodes: Its operators, before any pass.
+        elements: Of all its tensors: inputs, weights and results.
+        nbytes: Bytes of the arrays of inputs and weights.
+    """
+
+    nodes: int
+    elements: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class ReductionReport:
+    """Result of :func:`vknn.reduction.reduce`.
+
+    Attributes:
+        model: The file.
+        failure: How the model fails, an :class:`Outcome`.
+        before: Size of the model (of the part that fails, where it has loops or branches).
+        after: Size of what is left.
+        folder: Where that is; empty where nothing fails.
+        check: The command that judged; None: ``vknn.verify``.
+        setting: The options that cases were run with.
+        seed: Of random inputs.
+        stages: Graphs that the model comes to; more than one where its data decide.
+        trials: Candidates that were tried.
+        seconds: How long it took.
+        stopped: "out of time" or "interrupted" where the search was not done, else "".
+        last: How the result fails.
+        facts: Device, driver and versions.
+        graph: The graph that is left, as text.
+    """
+
+    model: str
+    failure: Outcome
+    before: Size
+    after: Size
+    folder: str
+    check: str | None
+    setting: Setting
+    seed: int
+    stages: int
+    trials: int = 0
+    seconds: float = 0.0
+    stopped: str = ""
+    last: Outcome | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    graph: str = field(default="", repr=False)
+
+    @property
+    def ok(self) -> bool:
+        """True where nothing fails."""
+        return not self.failure.fails
+
+    @property
+    def operators(self) -> tuple[tuple[str, str], ...]:
+        """Layer and operator of each node that is left."""
+        return self._operators
+
+    _operators: tuple[tuple[str, str], ...] = ()
+
+    def ended(
+        self,
+        best: Case,
+        trials: int,
+        seconds: float,
+        stopped: str,
+        last: Outcome | None = None,
+        facts: Mapping[str, Any] | None = None,
+    ) -> ReductionReport:
+        """The report at the end of a search."""
+        nbytes = sum(a.nbytes for a in best.arrays.values())
+        size = Size(len(best.graph.nodes), best.elements, nbytes)
+        return dataclasses.replace(
+            self,
+            after=size,
+            trials=trials,
+            seconds=seconds,
+            stopped=stopped,
+            last=last,
+            facts=facts or {},
+            graph=format_graph(best.graph),
+            _operators=tuple((n.origin.name, n.op.type_name) for n in best.graph.nodes),
+        )
+
+    def command(self, folder: str = ".") -> str:
+        """The command that shows the failure of the result in a folder."""
+        if self.check is not None:
+            return f"{self.check} {shlex.quote(folder)}"
+        verb = "bisect" if self.failure.kind == "rewritten" else "verify"
+        words = ["vknn", verb, folder]
+        own, usual = self.setting, Setting()
+        for name in ("device", "precision", "arithmetic", "tolerance", "cumulative_tolerance"):
+            if getattr(own, name) != getattr(usual, name):
+                words += [f"--{name.replace('_', '-')}", str(getattr(own, name))]
+        if own.disable:
+            words += ["--disable", ",".join(own.disable)]
+        for file in own.layers:
+            words += ["--layers", os.path.join(folder, os.path.basename(file))]
+        return shlex.join(words)
+
+    def summary(self) -> str:
+        """The result in a few lines."""
+        if self.failure.kind == "unchecked":
+            return f"nothing fails: {KINDS['unchecked']}, so that there was nothing to compare"
+        if self.ok:
+            return f"nothing fails: {self.failure.text}"
+        layers = ", ".join(f"{op} {name!r}" for name, op in self.operators)
+        share = 100 * self.after.elements / max(1, self.before.elements)
+        lines = [
+            f"fails: {self.failure.text}",
+            f"left of it: {layers}",
+            f"{self.before.nodes} -> {self.after.nodes} nodes, {self.before.elements:,} -> "
+            f"{self.after.elements:,} elements ({share:.2g}%), {self.trials} candidates tried in "
+            f"{self.seconds:.0f} s",
+        ]
+        if self.stopped:
+            lines.append(f"{self.stopped}: this is the best so far")
+        if self.last is not None and not self.failure.is_like(self.last):
+            lines.append(f"it does not fail each time: at last {self.last.text}")
+        return "\n".join([*lines, f"written to {self.folder}; {self.command(self.folder)} shows it"])
+
+    def to_json(self) -> str:
+        """The report as JSON."""
+        found = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        document = {name: value for name, value in found.items() if not name.startswith("_")}
+        for name in ("failure", "before", "after", "setting", "last"):
+            if document[name] is not None:
+                document[name] = dataclasses.asdict(document[name])
+        document["ok"] = self.ok
+        document["operators"] = [{"layer": n, "op": op} for n, op in self.operators]
+        document["command"] = None if self.ok else self.command(self.folder)
+        return json.dumps(_plain(document), indent=2)
+
+    def __str__(self) -> str:
+        return self.summary()

@@ -1,0 +1,111 @@
+"""Search: candidates tried one after another; the last that still failed is the best."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from vknn.errors import VknnError
+from vknn.formats.graph_folder.writer import save
+from vknn.reduction.cases import Case
+from vknn.reduction.judges import Judge
+from vknn.reduction.outcome import Outcome
+
+Tell = Callable[[int, int, str], None]
+T = TypeVar("T")
+
+#: Bytes of arrays from which on they are not compressed for a trial: that takes longer than it.
+_SMALL = 1 << 20
+
+
+class OutOfTime(Exception):
+    """The time that the search may take is over."""
+
+
+@dataclass(eq=False)
+class Search:
+    """Search for the least case that fails as ``failure`` does.
+
+    ``folder``: for candidates. ``keep`` is called with each that is better than those before it.
+    ``end``: ``time.monotonic`` from which on nothing more is tried.
+    """
+
+    judge: Judge
+    folder: Path
+    best: Case
+    failure: Outcome
+    end: float
+    tell: Tell
+    keep: Callable[[Case], None]
+    trials: int = 0
+    #: What is being made smaller, in words.
+    step: str = ""
+    _seen: set[object] = field(default_factory=set)
+
+    def take(self, case: Case) -> bool:
+        """Trial of a candidate; where it still fails it is the best from now on.
+
+        Raises OutOfTime.
+        """
+        if not self.fails(case):
+            return False
+        self.best = case
+        self.keep(case)
+        return True
+
+    def fails(self, case: Case) -> bool:
+        """Whether a candidate fails as the first case does. Raises OutOfTime."""
+        return self.failure.is_like(self.outcome(case))
+
+    def outcome(self, case: Case) -> Outcome:
+        """What trying a candidate comes to. Raises OutOfTime."""
+        self.check_time()
+        self.trials += 1
+        size = f"{len(self.best.graph.nodes)} nodes, {self.best.elements:,} elements"
+        self.tell(self.trials, self.trials, f"{self.step}: {size}")
+        return tried(self.judge, case, self.folder)
+
+    def check_time(self) -> None:
+        """Check of the time. Raises OutOfTime."""
+        if time.monotonic() > self.end:
+            raise OutOfTime
+
+
+def tried(judge: Judge, case: Case, folder: Path) -> Outcome:
+    """What trying a case in a folder, which is replaced, comes to."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    nbytes = sum(a.nbytes for a in case.arrays.values())
+    try:
+        save(folder, case.graph, case.feeds, compressed=nbytes <= _SMALL)
+    except VknnError as error:
+        return Outcome("error", str(error), "unwritten")
+    return judge(folder)
+
+
+def least(items: Sequence[T], fails: Callable[[list[T]], bool]) -> list[T]:
+    """The items that are left when no part can be done without: delta debugging.
+
+    Zeller and Hildebrandt 2002, "Simplifying and Isolating Failure-Inducing Input", ddmin.
+    """
+    kept, parts = list(items), 2
+    while len(kept) > 1:
+        size = -(-len(kept) // parts)
+        chunks = [kept[i : i + size] for i in range(0, len(kept), size)]
+        found = next((chunk for chunk in chunks if fails(chunk)), None)
+        if found is not None:
+            kept, parts = found, 2
+            continue
+        rests = ([x for c in chunks if c is not chunk for x in c] for chunk in chunks)
+        found = next((rest for rest in rests if len(chunks) > 2 and fails(rest)), None)
+        if found is not None:
+            kept, parts = found, max(parts - 1, 2)
+        elif size == 1:
+            break
+        else:
+            parts = min(2 * parts, len(kept))
+    return kept
