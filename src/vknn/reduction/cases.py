@@ -138,4 +138,3 @@ def _stage(graph: Graph, feeds: Arrays, found: list[Case]) -> Arrays:
         return _stage(seen[key], dict(arrays), found)
 
     return results | graph.continuation.resume(taken, call)
-

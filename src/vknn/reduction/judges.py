@@ -8,16 +8,19 @@ import shlex
 import signal
 import subprocess
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from vknn import environment
 from vknn.errors import DeviceError, VknnError
 from vknn.reduction.outcome import Outcome
-from vknn.reduction.worker import Open, Setting, Try
+from vknn.reduction.worker import Open, Setting, Try, signal_name
 from vknn.tuning.child import Child, ChildError
 
 _MODULE = "vknn.reduction.worker"
+#: Seconds that a process may take to import vknn on a busy machine.
+_IMPORTS = 60.0
 #: What shells answer for commands that are not there or cannot be run.
 _NO_COMMAND = (126, 127)
 #: Characters of a command's last line that are shown.
@@ -33,42 +36,44 @@ class Judge(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    #: About the device (see ``worker.facts``), once one was opened.
+    facts: dict[str, Any]
+
     @abstractmethod
-    def __call__(self, folder: Path) -> Outcome:
-        """What trying the case in a folder comes to."""
+    def __call__(self, folder: Path, disable: Iterable[str] = ()) -> Outcome:
+        """What trying the case in a folder comes to, with these names in VKNN_DISABLE, too."""
 
     def close(self) -> None:
         """End of what it has running."""
 
 
 class ChildJudge(Judge):
-    """Judge that verifies cases in a child process, which is replaced when it fails.
+    """Judge that verifies cases in another process, which may crash.
 
-    ``timeout``: seconds that a case may take. ``variables``: of the child's environment.
+    ``timeout``: seconds that a case may take.
     """
 
-    def __init__(
-        self, setting: Setting, timeout: float, variables: Mapping[str, str] | None = None
-    ) -> None:
-        self._setting, self._timeout, self._variables = setting, timeout, variables
+    def __init__(self, setting: Setting, timeout: float) -> None:
+        self._setting, self._timeout = setting, timeout
         self._child: Child | None = None
-        #: About the device (see ``worker.facts``), once one was opened.
-        self.facts: dict[str, Any] = {}
+        self.facts = {}
 
-    def __call__(self, folder: Path) -> Outcome:
+    def __call__(self, folder: Path, disable: Iterable[str] = ()) -> Outcome:
         opened = self.open()
         if opened is not None:
             return opened
-        return _outcome(self._ask(Try(str(folder))))
+        return _outcome(self._ask(Try(str(folder), self._timeout, tuple(disable))))
 
     def open(self) -> Outcome | None:
         """Opening of the device, where that has to be done; what fails."""
         if self._child is not None:
             return None
-        self._child = Child(_MODULE, self._variables)
-        answer = self._ask(Open(self._setting))
-        if "facts" not in answer:
+        self._child = Child(_MODULE)
+        answer = self._ask(Open(self._setting, self._timeout))
+        if "failed" in answer:
             self.close()
+            raise VknnError(answer["failed"])
+        if "facts" not in answer:
             return _outcome(answer)
         self.facts = answer["facts"]
         return None
@@ -82,36 +87,19 @@ class ChildJudge(Judge):
         """An answer, whatever happens; a child that failed is gone afterwards."""
         assert self._child is not None
         try:
-            answer = self._child.ask(request, self._timeout)
+            return self._child.ask(request, self._timeout + _IMPORTS)
         except ChildError as error:
             self._child = None
-            return _ended(error, self._timeout).to_dict()
+            return Outcome("died", str(error)).to_dict()
         except BaseException:  # an interrupt: nobody would read the answer that is still to come
             self.close()
             raise
-        if answer.get("fatal"):
-            self.close()
-        return answer
 
 
 def _outcome(answer: dict[str, Any]) -> Outcome:
     if "failed" in answer:
         return Outcome("error", str(answer["failed"]))
-    fields = {key: value for key, value in answer.items() if key != "fatal"}
-    return Outcome(**{**fields, "kernels": tuple(fields["kernels"])})
-
-
-def _ended(error: ChildError, timeout: float) -> Outcome:
-    if error.code is None:
-        return Outcome("hung", f"no answer within {timeout:g} s")
-    return Outcome("died", str(error), signal_name(error.code))
-
-
-def signal_name(code: int) -> str:
-    """A signal's name for an exit code below 0, "exit code N" for others."""
-    with contextlib.suppress(ValueError):
-        return signal.Signals(-code).name
-    return f"exit code {code}"
+    return Outcome(**{**answer, "kernels": tuple(answer["kernels"])})
 
 
 class CommandJudge(Judge):
@@ -122,7 +110,7 @@ class CommandJudge(Judge):
     """
 
     def __init__(self, command: str, timeout: float) -> None:
-        self._timeout = timeout
+        self._timeout, self.facts = timeout, {}
         try:
             self._words = shlex.split(command)
         except ValueError as error:
@@ -130,7 +118,8 @@ class CommandJudge(Judge):
         if not self._words:
             raise VknnError("--check takes a command")
 
-    def __call__(self, folder: Path) -> Outcome:
+    def __call__(self, folder: Path, disable: Iterable[str] = ()) -> Outcome:
+        names = ",".join([*sorted(environment.disabled()), *disable])
         try:
             process = subprocess.Popen(
                 [*self._words, str(folder)],
@@ -138,6 +127,7 @@ class CommandJudge(Judge):
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                env={**os.environ, "VKNN_DISABLE": names},
             )
         except OSError as error:
             raise VknnError(f"--check: {self._words[0]}: {error.strerror}") from error

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 #: The kinds of outcomes, and what they mean. The first two are no failures.
@@ -27,11 +28,12 @@ class Outcome:
         text: What was seen, in a line.
         detail: What two failures of a kind have in common: the error's class, the exit code or
             signal, for "wrong" whether an operator is wrong by itself; empty where there is none.
-        layers: The layer that is wrong by itself, as the rewritten graph names it ("a+b" where it
+        layers: The layer at which it begins, as the rewritten graph names it ("a+b" where it
             is several in one); empty where none is known.
         operator: The operator of that layer.
         kernels: Labels of the kernels that ran, such as "Conv tile2x4"; the wrong layer's where
             one is known.
+        choices: Choices of ``vknn tune`` that concern the model, candidates by key.
     """
 
     kind: str
@@ -40,6 +42,7 @@ class Outcome:
     layers: str = ""
     operator: str = ""
     kernels: tuple[str, ...] = ()
+    choices: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def fails(self) -> bool:
@@ -50,6 +53,8 @@ class Outcome:
         """Whether both fail in the same way: the same kind, and the same of what it is about."""
         if not self.fails or self.kind != other.kind or self.detail != other.detail:
             return False
+        if self.kind != "wrong":  # of others the layer is a guess
+            return True
         return not self.layers or not other.layers or bool(names_of(self) & names_of(other))
 
     def to_dict(self) -> dict[str, Any]:

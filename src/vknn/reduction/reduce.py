@@ -105,7 +105,7 @@ def reduce(
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="vknn-reduce-"))
         judge: Judge = CommandJudge(check, timeout) if check else ChildJudge(setting, timeout)
         stack.enter_context(judge)
-        case, failure = _failing(judge, cases, Path(folder) / "case", progress)
+        case, failure = first_failing(judge, cases, Path(folder) / "case", progress)
         report = ReductionReport(
             model=str(model),
             failure=failure,
@@ -142,7 +142,7 @@ def reduce(
     return report
 
 
-def _failing(
+def first_failing(
     judge: Judge, cases: list[Case], folder: Path, progress: Tell | None
 ) -> tuple[Case, Outcome]:
     """The first stage that fails, and how; the first of all where none does."""

@@ -141,7 +141,9 @@ class ReductionReport:
             lines.append(f"{self.stopped}: this is the best so far")
         if self.last is not None and not self.failure.is_like(self.last):
             lines.append(f"it does not fail each time: at last {self.last.text}")
-        return "\n".join([*lines, f"written to {self.folder}; {self.command(self.folder)} shows it"])
+        return "\n".join(
+            [*lines, f"written to {self.folder}; {self.command(self.folder)} shows it"]
+        )
 
     def to_json(self) -> str:
         """The report as JSON."""

@@ -12,7 +12,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Mapping
 from typing import Any
 
 from vknn.tuning.worker import HEAD
@@ -22,26 +21,16 @@ EXIT_SECONDS = 10.0
 
 
 class ChildError(Exception):
-    """The worker died or did not answer; the text says which.
-
-    ``code``: what it exited with, below 0 the signal; None where it did not answer in time.
-    """
-
-    def __init__(self, text: str, code: int | None = None) -> None:
-        super().__init__(text)
-        self.code = code
+    """The worker died or did not answer; the text says which."""
 
 
 class Child:
     """A worker. Not usable any more once :meth:`ask` has raised.
 
-    ``module``: its ``main`` is what the process does; ``variables``: of its environment, besides
-    those of this process.
+    ``module``: its ``main`` is what the process does.
     """
 
-    def __init__(
-        self, module: str = "vknn.tuning.worker", variables: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, module: str = "vknn.tuning.worker") -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         # The parent's own path, so that classes of its modules can be unpickled.
         path = os.pathsep.join(p or os.getcwd() for p in sys.path)
@@ -50,7 +39,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env={**os.environ, **(variables or {}), "PYTHONPATH": path, "PYTHONSAFEPATH": "1"},
+            env={**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"},
         )
         self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -72,7 +61,7 @@ class Child:
         except BrokenPipeError:
             line = None
         if line is None:
-            raise ChildError(*self._exit_report())
+            raise ChildError(self._exit_report())
         return dict(json.loads(line))
 
     def close(self) -> None:
@@ -100,8 +89,8 @@ class Child:
                 self._answers.put(line)
         self._answers.put(None)
 
-    def _exit_report(self) -> tuple[str, int]:
-        """How the process ended, with the last line that it printed, and its exit code."""
+    def _exit_report(self) -> str:
+        """How the process ended, with the last line that it printed."""
         code = self._process.wait()
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
@@ -109,5 +98,4 @@ class Child:
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         with contextlib.suppress(ValueError):
             how = signal.Signals(-code).name
-        last = f" ({lines[-1].strip()})" if lines else ""
-        return f"the process died: {how}{last}", code
+        return f"the process died: {how}" + (f" ({lines[-1].strip()})" if lines else "")

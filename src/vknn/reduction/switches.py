@@ -1,0 +1,86 @@
+"""Switches that bisection turns: what VKNN_DISABLE can name, the narrow ones first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from vknn import environment
+from vknn.lowering.choose.candidates import kernel_switch
+from vknn.passes import PASSES
+from vknn.reduction.outcome import Outcome
+from vknn.runtime.tuning_database import tuned_switch
+
+#: What runs without a kernel of its own.
+_NO_KERNELS = ("repack",)
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A switch.
+
+    Attributes:
+        name: What VKNN_DISABLE calls it.
+        kind: "tuned choice", "kernel", "pass" or "feature".
+        meaning: What it switches off.
+    """
+
+    name: str
+    kind: str
+    meaning: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name!r} ({self.meaning})"
+
+
+def switches(failure: Outcome, disabled: frozenset[str]) -> list[Switch]:
+    """All switches that may make a difference, without those that are off already.
+
+    Single choices and kernels stand before what switches off many things, so that of several that
+    help the narrowest is found.
+    """
+    passes = {name for name, _ in PASSES}
+    found = [
+        Switch(tuned_switch(key), "tuned choice", f"`vknn tune` chose {kernel} for {key}")
+        for key, kernel in failure.choices.items()
+    ]
+    for label in failure.kernels:
+        op, _, kernel = label.partition(" ")
+        if kernel and label not in _NO_KERNELS:
+            name = kernel_switch(op, kernel)
+            found.append(Switch(name, "kernel", f"the kernel {kernel} of {op}"))
+    for name, meaning in reversed(environment.PARTS.items()):
+        kind = "pass" if name in passes else "feature"
+        found.append(Switch(name, kind, meaning.removeprefix("pass: ")))
+    return [s for s in found if s.name not in disabled]
+
+
+def decisive(every: Sequence[Switch], works: Callable[[Sequence[Switch]], bool]) -> list[Switch]:
+    """A least set of switches with which it works; empty where it does not with all of them.
+
+    ``works`` is asked about log n sets for each switch of the result: the first k switches of a
+    list work and the first k - 1 do not, so that the kth is needed beside some of those before it.
+    """
+    if not works(every):
+        return []
+    found: list[Switch] = []
+    rest = list(every)
+    while True:
+        fails, passes = -1, len(rest)  # of the first so many, with what was found
+        while passes - fails > 1:
+            middle = (fails + passes) // 2
+            if middle == 0 and not found:
+                fails = 0
+            elif works([*found, *rest[:middle]]):
+                passes = middle
+            else:
+                fails = middle
+        if passes == 0:
+            break
+        found.append(rest[passes - 1])
+        rest = rest[: passes - 1]
+    for switch in list(found):
+        fewer = [s for s in found if s is not switch]
+        if len(found) > 1 and works(fewer):
+            found = fewer
+    return found
