@@ -22,7 +22,7 @@ from vknn.reduction.nodes import guesses
 from vknn.reduction.outcome import Outcome
 from vknn.reduction.reduce import first_failing
 from vknn.reduction.search import Tell, tried
-from vknn.reduction.switches import Switch, decisive, switches
+from vknn.reduction.switches import NO_KERNELS, Switch, decisive, switches
 from vknn.reduction.worker import Setting
 from vknn.session import Session
 from vknn.tool_inputs import Shapes, complete_feeds
@@ -117,13 +117,12 @@ class _Runs:
         if not failure.fails:
             return BisectReport(model, failure, facts, runs=self.runs)
         place = self._smaller()
-        if self.failure.is_like(self._run(place, (), "again")):
-            found = decisive(switches(self.failure, off), lambda s: self._works(place, s))
-            host = None if found else self._on_host(place)
-            helps = found or ([host] if host else [])
-            sure = place == self._whole or not helps or self._works(self._whole, helps)
-        else:
+        if not self.failure.is_like(self._run(place, (), "again")):
             return BisectReport(model, failure, facts, runs=self.runs, steady=False)
+        found = decisive(switches(self.failure, off), lambda s: self._works(place, s))
+        host = None if found else self._on_host(place)
+        helps = found or ([host] if host else [])
+        sure = place == self._whole or not helps or self._works(self._whole, helps)
         return BisectReport(
             model, failure, facts, tuple(found), host, sure, runs=self.runs, off=tuple(sorted(off))
         )
@@ -151,11 +150,8 @@ class _Runs:
 
     def _on_host(self, place: Path) -> Switch | None:
         """The switch that has the host compute the wrong operator, where that helps."""
-        op = (
-            self.failure.kernels[0].partition(" ")[0]
-            if self.failure.layers and self.failure.kernels
-            else ""
-        )
+        kernels = self.failure.kernels if self.failure.layers else ()
+        op = next((label.partition(" ")[0] for label in kernels if label not in NO_KERNELS), "")
         if not op:
             return None
         switch = Switch(kernel_switch(op), "kernels", f"all kernels of {op}: the host computes it")

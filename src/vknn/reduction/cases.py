@@ -14,6 +14,8 @@ from vknn.graph.graph import Arrays, unique_name
 from vknn.partition import refine
 from vknn.session import Session, engine_of
 
+_SMALL = 1 << 20
+
 Known = Mapping[Value, np.ndarray]
 
 
@@ -47,6 +49,16 @@ class Case:
         found = {v: self.feeds[v.name] for v in self.graph.inputs}
         found.update((v, v.constant) for v in self.graph.values() if v.constant is not None)
         return found
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays of inputs and constants."""
+        return sum(a.nbytes for a in self.arrays.values())
+
+    @property
+    def is_small(self) -> bool:
+        """Whether compressing its arrays takes less time than trying it."""
+        return self.nbytes <= _SMALL
 
     def part(self, nodes: Collection[Node]) -> Case:
         """The case of some of the nodes; what the others make for them becomes recorded inputs."""

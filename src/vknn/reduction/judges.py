@@ -43,6 +43,7 @@ class Judge(ABC):
     def __call__(self, folder: Path, disable: Iterable[str] = ()) -> Outcome:
         """What trying the case in a folder comes to, with these names in VKNN_DISABLE, too."""
 
+    @abstractmethod
     def close(self) -> None:
         """End of what it has running."""
 
@@ -141,6 +142,9 @@ class CommandJudge(Judge):
             raise
         return self._outcome(process.returncode, output)
 
+    def close(self) -> None:
+        """Nothing: a command is not left running."""
+
     def _outcome(self, code: int, output: bytes) -> Outcome:
         lines = output.decode(errors="replace").strip().splitlines() or [""]
         said = lines[-1].strip()[:_LONGEST]
@@ -166,8 +170,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def device_facts(setting: Setting, timeout: float) -> dict[str, Any]:
     """Facts about the device of a setting; raises DeviceError where it cannot be opened."""
-    with ChildJudge(setting, timeout) as judge:
+    judge = ChildJudge(setting, timeout)
+    with judge:
         failed = judge.open()
-        if failed is not None:
-            raise DeviceError(f"the device cannot be opened: {failed.text}")
-        return judge.facts
+    if failed is not None:
+        raise DeviceError(f"the device cannot be opened: {failed.text}")
+    return judge.facts

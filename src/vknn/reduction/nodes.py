@@ -26,7 +26,7 @@ def fewer_nodes(search: Search) -> None:
 
 
 def guesses(case: Case, failure: Outcome) -> Iterator[list[Node]]:
-    """The nodes of the wrong layer, and these with their neighbours; nothing where none is known."""
+    """The nodes of the wrong layer, and these with their neighbours; none where none is known."""
     names = names_of(failure) if failure.layers else set()
     nodes = [node for node in case.graph.nodes if node.origin.name in names]
     for _ in range(2):

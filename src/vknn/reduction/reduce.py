@@ -127,7 +127,7 @@ def reduce(
             failure,
             started + limit,
             progress or (lambda done, total, what: None),
-            lambda best: save(target, best.graph, best.feeds),
+            lambda best: save(target, best.graph, best.feeds, compressed=best.is_small),
         )
         search.keep(case)
         stopped = _searched(search)
@@ -138,6 +138,7 @@ def reduce(
     facts = _facts(judge, setting, timeout)
     seconds = time.monotonic() - started
     report = report.ended(search.best, search.trials, seconds, stopped, last, facts)
+    save(target, search.best.graph, search.best.feeds)
     _finish(target, report, files)
     return report
 
@@ -172,8 +173,7 @@ def _searched(search: Search) -> str:
 
 
 def _size(case: Case) -> Size:
-    nbytes = sum(a.nbytes for a in case.arrays.values())
-    return Size(len(case.graph.nodes), case.elements, nbytes)
+    return Size(len(case.graph.nodes), case.elements, case.nbytes)
 
 
 def _checked_folder(folder: Path, files: tuple[str, ...]) -> Path:

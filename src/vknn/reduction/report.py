@@ -16,6 +16,9 @@ from vknn.reduction.cases import Case
 from vknn.reduction.outcome import KINDS, Outcome
 from vknn.reduction.worker import Setting
 
+#: Environment variables that change what a run does.
+_VARIABLES = ("VKNN_DEVICE", "VKNN_DISABLE", "VKNN_NULL_DEVICE")
+
 
 @dataclass(frozen=True)
 class Size:
@@ -92,8 +95,7 @@ class ReductionReport:
         facts: Mapping[str, Any] | None = None,
     ) -> ReductionReport:
         """The report at the end of a search."""
-        nbytes = sum(a.nbytes for a in best.arrays.values())
-        size = Size(len(best.graph.nodes), best.elements, nbytes)
+        size = Size(len(best.graph.nodes), best.elements, best.nbytes)
         return dataclasses.replace(
             self,
             after=size,
@@ -110,6 +112,7 @@ class ReductionReport:
         """The command that shows the failure of the result in a folder."""
         if self.check is not None:
             return f"{self.check} {shlex.quote(folder)}"
+        named = [f"{n}={shlex.quote(os.environ[n])}" for n in _VARIABLES if os.environ.get(n)]
         verb = "bisect" if self.failure.kind == "rewritten" else "verify"
         words = ["vknn", verb, folder]
         own, usual = self.setting, Setting()
@@ -120,7 +123,7 @@ class ReductionReport:
             words += ["--disable", ",".join(own.disable)]
         for file in own.layers:
             words += ["--layers", os.path.join(folder, os.path.basename(file))]
-        return shlex.join(words)
+        return " ".join([*named, shlex.join(words)])
 
     def summary(self) -> str:
         """The result in a few lines."""

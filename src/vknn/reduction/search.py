@@ -18,9 +18,6 @@ from vknn.reduction.outcome import Outcome
 Tell = Callable[[int, int, str], None]
 T = TypeVar("T")
 
-#: Bytes of arrays from which on they are not compressed for a trial: that takes longer than it.
-_SMALL = 1 << 20
-
 
 class OutOfTime(Exception):
     """The time that the search may take is over."""
@@ -79,9 +76,8 @@ def tried(judge: Judge, case: Case, folder: Path) -> Outcome:
     """What trying a case in a folder, which is replaced, comes to."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    nbytes = sum(a.nbytes for a in case.arrays.values())
     try:
-        save(folder, case.graph, case.feeds, compressed=nbytes <= _SMALL)
+        save(folder, case.graph, case.feeds, compressed=case.is_small)
     except VknnError as error:
         return Outcome("error", str(error), "unwritten")
     return judge(folder)

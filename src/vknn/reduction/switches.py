@@ -12,7 +12,7 @@ from vknn.reduction.outcome import Outcome
 from vknn.runtime.tuning_database import tuned_switch
 
 #: What runs without a kernel of its own.
-_NO_KERNELS = ("repack",)
+NO_KERNELS = ("repack",)
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def switches(failure: Outcome, disabled: frozenset[str]) -> list[Switch]:
     ]
     for label in failure.kernels:
         op, _, kernel = label.partition(" ")
-        if kernel and label not in _NO_KERNELS:
+        if kernel and label not in NO_KERNELS:
             name = kernel_switch(op, kernel)
             found.append(Switch(name, "kernel", f"the kernel {kernel} of {op}"))
     for name, meaning in reversed(environment.PARTS.items()):

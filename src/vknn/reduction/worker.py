@@ -19,8 +19,8 @@ from vknn.crosscheck.report import VerifyReport
 from vknn.crosscheck.tolerance import Allowance
 from vknn.crosscheck.verify import CUMULATIVE, verify, widened
 from vknn.errors import DeviceLostError, DeviceTimeoutError, RunTimeoutError, VknnError
-from vknn.formats.layer_files import run_layer_files
 from vknn.formats.graph_folder.writer import GRAPH
+from vknn.formats.layer_files import run_layer_files
 from vknn.graph import DType, Graph, Node
 from vknn.lowering.choose.candidates import make_problem
 from vknn.lowering.choose.tuned_choices import problem_key, problem_of_choice

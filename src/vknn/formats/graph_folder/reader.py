@@ -11,6 +11,7 @@ import binascii
 import json
 import math
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from vknn.graph import DType, Quantization
 from vknn.host_memory import allowed_host_memory
 
 _MAX_JSON_BYTES = 1 << 28
+#: What NumPy and Python say of archives and arrays that are none.
+_UNREADABLE = (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile, zlib.error)
 
 
 class _Damaged(Exception):
@@ -165,8 +168,10 @@ class _Arrays:
                     raise ValueError(f"it is {own}{list(found)}, not {wanted}{list(shape)}")
                 data = file.read(math.prod(shape) * wanted.itemsize)
             array = np.frombuffer(data, own).reshape(shape, order="F" if fortran else "C")
-        except (ValueError, KeyError, EOFError, OSError, zipfile.BadZipFile, zipfile.zlib.error) as error:  # type: ignore[attr-defined]  # fmt: skip
+        except _UNREADABLE as error:
             raise ModelFormatError(f"array {name!r}: {error}", file=str(self._path)) from error
+        if wanted == np.bool_:
+            array = array.view(np.uint8) != 0
         array = np.array(array, wanted, order="C")
         return array.view(dtype.numpy) if small else array
 
