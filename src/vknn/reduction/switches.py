@@ -65,20 +65,18 @@ def decisive(every: Sequence[Switch], works: Callable[[Sequence[Switch]], bool])
         return []
     found: list[Switch] = []
     rest = list(every)
-    while True:
-        fails, passes = -1, len(rest)  # of the first so many, with what was found
+    while not found or not works(found):
+        fails, passes = 0, len(rest)  # of the first so many, with what was found
         while passes - fails > 1:
             middle = (fails + passes) // 2
-            if middle == 0 and not found:
-                fails = 0
-            elif works([*found, *rest[:middle]]):
+            if works([*found, *rest[:middle]]):
                 passes = middle
             else:
                 fails = middle
-        if passes == 0:
-            break
         found.append(rest[passes - 1])
         rest = rest[: passes - 1]
+        if not rest:
+            break
     for switch in list(found):
         fewer = [s for s in found if s is not switch]
         if len(found) > 1 and works(fewer):
