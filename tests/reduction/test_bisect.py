@@ -81,7 +81,7 @@ def test_a_tuned_choice_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert session.device is not None
         options, limits = engine_of(session).target.options, session.device.limits
         graph = engine_of(session).program({"data": np.zeros((3, 17, 18), np.float32)}).graph
-        node = next(n for n in graph.nodes if n.origin.name == "conv2")
+        node = next(n for n in graph.nodes if n.origin.name.startswith("conv2"))
         chosen = next(
             c
             for c in candidates(node, limits, options)
@@ -108,8 +108,8 @@ def test_two_that_help_together_only_are_called_so(
     assert report["workaround"] == "VKNN_DISABLE=shuffle,fusion"
     text = BisectReport(
         "m",
-        vknn.reduction.Outcome("wrong", ""),
-        switches=tuple(vknn.reduction.Switch(**s) for s in report["switches"]),
+        vknn.reduction.Verdict("wrong", ""),
+        switches=tuple(vknn.reduction.PartSwitch(**s) for s in report["switches"]),
     ).summary()
     assert "no single switch makes the difference" in text
 
@@ -174,3 +174,9 @@ def test_names_of_single_kernels_and_choices() -> None:
     assert names == {"kernel:Conv/winograd43", "tuned:0123abcd", "fusion"}
     with pytest.raises(VknnError, match=r"kernel:\.\.\."):
         parts("kernels:Conv", "--disable")
+
+
+@pytest.mark.host
+def test_no_time_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(VknnError, match="above 0"):
+        bisect(write_network(tmp_path), timeout=-1)

@@ -18,6 +18,7 @@ import vknn
 from vknn.cli.main import main
 from vknn.formats import load
 from vknn.formats.layer_files import run_layer_files
+from vknn.formats.ncnn.random_weights import write_random_weights
 from vknn.reduction import reduce
 
 SHELL = "#!/bin/sh\n"
@@ -215,3 +216,22 @@ def test_inputs_of_the_users_are_what_is_recorded(tmp_path: Path) -> None:
     )  # fmt: skip
     assert code == 1
     assert (load(tmp_path / "small").recorded["data"] == 7).all()
+
+
+@pytest.mark.device
+@pytest.mark.slow
+def test_one_node_of_googlenet_comes_down_to_one_in_three_minutes(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = shared / "benchmark" / "ncnn" / "googlenet.param"
+    weights = tmp_path / "googlenet.bin"
+    write_random_weights(path, weights)
+    monkeypatch.setenv("PLANT", "layer:inception_4c/3x3")
+    code = (
+        "from vknn.reduction import reduce\n"
+        f"r = reduce({str(path)!r}, weights={str(weights)!r}, output={str(tmp_path / 'small')!r}, "
+        f"layers=[{str(PLANTS / 'kernel_fault.py')!r}])\n"
+        "assert [n for n, _ in r.operators] == ['inception_4c/3x3'], r\n"
+        "assert r.after.elements < 0.01 * r.before.elements and r.seconds < 180, r\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=280)

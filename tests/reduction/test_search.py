@@ -11,11 +11,11 @@ import pytest
 from vknn.graph import GraphBuilder, TensorType
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Relu
-from vknn.reduction.cases import Case
-from vknn.reduction.outcome import Outcome, names_of
+from vknn.reduction.cases import GraphCase
 from vknn.reduction.search import least
 from vknn.reduction.sizes import _Axis, _shorter, _together
-from vknn.reduction.switches import Switch, decisive, switches
+from vknn.reduction.switches import PartSwitch, decisive, switches
+from vknn.reduction.verdict import Verdict, names_of
 
 
 @pytest.mark.parametrize("needed", [{3}, {0, 99}, {17, 18, 60}, set(range(5))])
@@ -32,10 +32,10 @@ def test_delta_debugging_leaves_what_is_needed(needed: set[int]) -> None:
         assert len(asked) <= 14
 
 
-SWITCHES = [Switch(f"s{i}", "feature", "") for i in range(60)]
+SWITCHES = [PartSwitch(f"s{i}", "feature", "") for i in range(60)]
 
 
-def names(found: Sequence[Switch]) -> set[str]:
+def names(found: Sequence[PartSwitch]) -> set[str]:
     return {s.name for s in found}
 
 
@@ -43,7 +43,7 @@ def names(found: Sequence[Switch]) -> set[str]:
 def test_the_switches_that_are_needed_are_found(needed: set[str]) -> None:
     runs: list[int] = []
 
-    def works(off: Sequence[Switch]) -> bool:
+    def works(off: Sequence[PartSwitch]) -> bool:
         runs.append(len(off))
         return needed <= names(off)
 
@@ -61,7 +61,7 @@ def test_the_narrowest_of_several_is_found() -> None:
 
 
 def test_kernels_and_choices_stand_before_parts() -> None:
-    failure = Outcome(
+    failure = Verdict(
         "wrong", "", kernels=("repack", "Conv tile2x4"), choices={"Conv(): a | c4 -> c4": "tile4x4"}
     )
     found = switches(failure, frozenset(("fusion",)))
@@ -71,16 +71,16 @@ def test_kernels_and_choices_stand_before_parts() -> None:
 
 
 def test_failures_are_alike_by_kind_and_layer() -> None:
-    wrong = Outcome("wrong", "", "alone", "a+b", "Conv+Relu")
+    wrong = Verdict("wrong", "", "alone", "a+b", "Conv+Relu")
     assert names_of(wrong) == {"a", "b", "a+b"}
-    assert wrong.is_like(Outcome("wrong", "", "alone", "b", "Relu"))
-    assert not wrong.is_like(Outcome("wrong", "", "alone", "c", "Conv"))
-    assert not wrong.is_like(Outcome("wrong", "", "together"))
-    assert not wrong.is_like(Outcome("agrees", ""))
-    assert not Outcome("died", "", "SIGSEGV").is_like(Outcome("died", "", "SIGABRT"))
+    assert wrong.is_like(Verdict("wrong", "", "alone", "b", "Relu"))
+    assert not wrong.is_like(Verdict("wrong", "", "alone", "c", "Conv"))
+    assert not wrong.is_like(Verdict("wrong", "", "together"))
+    assert not wrong.is_like(Verdict("agrees", ""))
+    assert not Verdict("died", "", "SIGSEGV").is_like(Verdict("died", "", "SIGABRT"))
 
 
-def convolution(group: int) -> Case:
+def convolution(group: int) -> GraphCase:
     builder = GraphBuilder()
     x = builder.input("x", TensorType((1, 8, 6, 6)))
     w = builder.constant(np.ones((8, 8 // group, 3, 3), np.float32), "w")
@@ -88,7 +88,7 @@ def convolution(group: int) -> Case:
     op = Conv(strides=(1, 1), pads=(1, 1, 1, 1), dilations=(1, 1), group=group)
     y = builder.add(op, x, w, b)
     z = builder.add(Relu(), y)
-    return Case(builder.finish({"z": z}), {"x": np.ones((1, 8, 6, 6), np.float32)})
+    return GraphCase(builder.finish({"z": z}), {"x": np.ones((1, 8, 6, 6), np.float32)})
 
 
 @pytest.mark.parametrize("group", [1, 8])
@@ -112,4 +112,4 @@ def test_a_part_has_what_the_others_made_as_inputs() -> None:
     assert [n.op for n in part.graph.nodes] == [relu.op]
     (value,) = part.graph.inputs
     np.testing.assert_array_equal(part.feeds[value.name], case.known[relu.inputs[0]])
-    assert dataclasses.asdict(Outcome("agrees", ""))["kind"] == "agrees"
+    assert dataclasses.asdict(Verdict("agrees", ""))["kind"] == "agrees"

@@ -35,7 +35,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_judging(group: argparse._ArgumentGroup) -> None:
+def add_judging(group: argparse._ActionsContainer) -> None:
     """The options by which a case is judged."""
     group.add_argument(
         "--timeout", type=float, default=60.0, metavar="S", help="seconds that a run may take (60)"

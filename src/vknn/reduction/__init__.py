@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from vknn.reduction.bisect import bisect
 from vknn.reduction.bisect_report import BisectReport
-from vknn.reduction.outcome import Outcome
 from vknn.reduction.reduce import reduce
 from vknn.reduction.report import ReductionReport, Size
-from vknn.reduction.switches import Switch
-from vknn.reduction.worker import Setting
+from vknn.reduction.switches import PartSwitch
+from vknn.reduction.verdict import Verdict
+from vknn.reduction.worker import TrialSetting
 
 __all__ = [
     "BisectReport",
-    "Outcome",
+    "PartSwitch",
     "ReductionReport",
-    "Setting",
     "Size",
-    "Switch",
+    "TrialSetting",
+    "Verdict",
     "bisect",
     "reduce",
 ]

@@ -16,14 +16,14 @@ from vknn.errors import VknnError
 from vknn.formats.layer_files import run_layer_files
 from vknn.lowering.choose.candidates import kernel_switch
 from vknn.reduction.bisect_report import BisectReport
-from vknn.reduction.cases import Case, stages
+from vknn.reduction.cases import GraphCase, stages
 from vknn.reduction.judges import ChildJudge, CommandJudge, Judge
 from vknn.reduction.nodes import guesses
-from vknn.reduction.outcome import Outcome
 from vknn.reduction.reduce import first_failing
 from vknn.reduction.search import Tell, tried
-from vknn.reduction.switches import NO_KERNELS, Switch, decisive, switches
-from vknn.reduction.worker import Setting
+from vknn.reduction.switches import NO_KERNELS, PartSwitch, decisive, switches
+from vknn.reduction.verdict import Verdict
+from vknn.reduction.worker import TrialSetting
 from vknn.session import Session
 from vknn.tool_inputs import Shapes, complete_feeds
 
@@ -85,7 +85,7 @@ def bisect(
         raise VknnError(f"timeout={timeout}: it must be above 0 seconds")
     files = tuple(os.path.abspath(path) for path in layers)
     off = frozenset(disable)
-    setting = Setting(
+    setting = TrialSetting(
         device, precision, arithmetic, tuple(off), files, tolerance, cumulative_tolerance
     )
     run_layer_files(files)
@@ -105,7 +105,7 @@ class _Runs:
     """Runs of a failing case with switches off, on a part of it where one fails alike."""
 
     def __init__(
-        self, judge: Judge, folder: Path, case: Case, failure: Outcome, tell: Tell
+        self, judge: Judge, folder: Path, case: GraphCase, failure: Verdict, tell: Tell
     ) -> None:
         self._judge, self._whole, self._tell = judge, folder / "whole", tell
         self.case, self.failure, self.runs = case, failure, 1
@@ -137,10 +137,10 @@ class _Runs:
                 return self._part
         return self._whole
 
-    def _works(self, place: Path, off: Sequence[Switch]) -> bool:
+    def _works(self, place: Path, off: Sequence[PartSwitch]) -> bool:
         return not self._run(place, [s.name for s in off], f"{len(off)} switched off").fails
 
-    def _run(self, place: Path, off: Sequence[str], what: str) -> Outcome:
+    def _run(self, place: Path, off: Sequence[str], what: str) -> Verdict:
         self._say(what)
         return self._judge(place, off)
 
@@ -148,11 +148,13 @@ class _Runs:
         self.runs += 1
         self._tell(self.runs, self.runs, what)
 
-    def _on_host(self, place: Path) -> Switch | None:
+    def _on_host(self, place: Path) -> PartSwitch | None:
         """The switch that has the host compute the wrong operator, where that helps."""
         kernels = self.failure.kernels if self.failure.layers else ()
         op = next((label.partition(" ")[0] for label in kernels if label not in NO_KERNELS), "")
         if not op:
             return None
-        switch = Switch(kernel_switch(op), "kernels", f"all kernels of {op}: the host computes it")
+        switch = PartSwitch(
+            kernel_switch(op), "kernels", f"all kernels of {op}: the host computes it"
+        )
         return switch if self._works(place, [switch]) else None

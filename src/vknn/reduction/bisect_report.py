@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from vknn.crosscheck.report import _plain
-from vknn.reduction.outcome import KINDS, Outcome
-from vknn.reduction.switches import Switch
+from vknn.reduction.switches import PartSwitch
+from vknn.reduction.verdict import KINDS, Verdict, strict_json
 
 
 @dataclass(frozen=True)
@@ -20,7 +18,7 @@ class BisectReport:
 
     Attributes:
         model: The file.
-        failure: How the model fails, an :class:`Outcome`.
+        failure: How the model fails, an :class:`Verdict`.
         facts: Device, driver, versions, and the quirks that are known of the driver.
         switches: A least set without which it does not fail: one, or several that help together
             only; empty where none does.
@@ -33,10 +31,10 @@ class BisectReport:
     """
 
     model: str
-    failure: Outcome
+    failure: Verdict
     facts: Mapping[str, Any] = field(default_factory=dict)
-    switches: tuple[Switch, ...] = ()
-    host: Switch | None = None
+    switches: tuple[PartSwitch, ...] = ()
+    host: PartSwitch | None = None
     confirmed: bool = True
     steady: bool = True
     runs: int = 0
@@ -115,7 +113,7 @@ class BisectReport:
         """The report as JSON."""
         document = dataclasses.asdict(self)
         document |= {"ok": self.ok, "workaround": self.workaround, "quirk": self.quirk}
-        return json.dumps(_plain(document), indent=2)
+        return strict_json(document)
 
     def __str__(self) -> str:
         return self.summary()

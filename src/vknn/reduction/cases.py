@@ -20,7 +20,7 @@ Known = Mapping[Value, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class GraphCase:
     """A graph without a continuation, and an array for each of its inputs, by name."""
 
     graph: Graph
@@ -60,7 +60,7 @@ class Case:
         """Whether compressing its arrays takes less time than trying it."""
         return self.nbytes <= _SMALL
 
-    def part(self, nodes: Collection[Node]) -> Case:
+    def part(self, nodes: Collection[Node]) -> GraphCase:
         """The case of some of the nodes; what the others make for them becomes recorded inputs."""
         kept = [node for node in self.graph.nodes if node in nodes]
         made = {v for node in kept for v in node.outputs}
@@ -77,11 +77,11 @@ class Case:
         for value, source in zip(graph.inputs, entering, strict=True):
             value.name = unique_name(value.name, set(feeds))
             feeds[value.name] = self.known[source]
-        return Case(graph, feeds)
+        return GraphCase(graph, feeds)
 
     def changed(
         self, arrays: Mapping[Value, np.ndarray], ops: Mapping[Node, Op] | None = None
-    ) -> Case:
+    ) -> GraphCase:
         """The case with other arrays for inputs and constants, and other operators of nodes.
 
         Raises whatever shape rules raise where they do not fit.
@@ -109,7 +109,7 @@ class Case:
             nodes.append(Node(op, inputs, outputs, node.name, node.origin))
         ends = {name: renewed[v] for name, v in self.graph.outputs.items()}
         inputs_ = [renewed[v] for v in self.graph.inputs]
-        return Case(Graph(inputs_, ends, nodes, self.graph.name), feeds)
+        return GraphCase(Graph(inputs_, ends, nodes, self.graph.name), feeds)
 
 
 def _named(values: Iterable[Value]) -> dict[str, Value]:
@@ -119,7 +119,7 @@ def _named(values: Iterable[Value]) -> dict[str, Value]:
     return found
 
 
-def stages(session: Session, feeds: Mapping[str, np.ndarray]) -> list[Case]:
+def stages(session: Session, feeds: Mapping[str, np.ndarray]) -> list[GraphCase]:
     """The case of a model; of one whose data decide how it goes on each graph that it comes to.
 
     The values between them are NumPy's.
@@ -127,15 +127,15 @@ def stages(session: Session, feeds: Mapping[str, np.ndarray]) -> list[Case]:
     engine = engine_of(session)
     graph, arrays = engine.graph(feeds), engine.encode(feeds)
     first = {v.name: arrays[v.name] for v in graph.inputs}
-    found: list[Case] = []
+    found: list[GraphCase] = []
     _stage(graph, first, found)
     return [case for case in found if case.graph.nodes] or found[:1]
 
 
-def _stage(graph: Graph, feeds: Arrays, found: list[Case]) -> Arrays:
+def _stage(graph: Graph, feeds: Arrays, found: list[GraphCase]) -> Arrays:
     """The outputs of a graph and of what follows it; adds the case of each."""
     plain = Graph(graph.inputs, graph.outputs, graph.nodes, graph.name)
-    case = Case(plain, feeds)
+    case = GraphCase(plain, feeds)
     found.append(case)
     if graph.continuation is None:
         return reference.run(plain, feeds) if len(found) > 1 else {}

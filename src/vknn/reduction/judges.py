@@ -14,8 +14,8 @@ from typing import Any
 
 from vknn import environment
 from vknn.errors import DeviceError, VknnError
-from vknn.reduction.outcome import Outcome
-from vknn.reduction.worker import Open, Setting, Try, signal_name
+from vknn.reduction.verdict import Verdict
+from vknn.reduction.worker import Begin, TrialSetting, Try, signal_name
 from vknn.tuning.child import Child, ChildError
 
 _MODULE = "vknn.reduction.worker"
@@ -40,7 +40,7 @@ class Judge(ABC):
     facts: dict[str, Any]
 
     @abstractmethod
-    def __call__(self, folder: Path, disable: Iterable[str] = ()) -> Outcome:
+    def __call__(self, folder: Path, disable: Iterable[str] = ()) -> Verdict:
         """What trying the case in a folder comes to, with these names in VKNN_DISABLE, too."""
 
     @abstractmethod
@@ -54,23 +54,23 @@ class ChildJudge(Judge):
     ``timeout``: seconds that a case may take.
     """
 
-    def __init__(self, setting: Setting, timeout: float) -> None:
+    def __init__(self, setting: TrialSetting, timeout: float) -> None:
         self._setting, self._timeout = setting, timeout
         self._child: Child | None = None
         self.facts = {}
 
-    def __call__(self, folder: Path, disable: Iterable[str] = ()) -> Outcome:
+    def __call__(self, folder: Path, disable: Iterable[str] = ()) -> Verdict:
         opened = self.open()
         if opened is not None:
             return opened
         return _outcome(self._ask(Try(str(folder), self._timeout, tuple(disable))))
 
-    def open(self) -> Outcome | None:
+    def open(self) -> Verdict | None:
         """Opening of the device, where that has to be done; what fails."""
         if self._child is not None:
             return None
         self._child = Child(_MODULE)
-        answer = self._ask(Open(self._setting, self._timeout))
+        answer = self._ask(Begin(self._setting, self._timeout))
         if "failed" in answer:
             self.close()
             raise VknnError(answer["failed"])
@@ -84,23 +84,23 @@ class ChildJudge(Judge):
             self._child.kill()
             self._child = None
 
-    def _ask(self, request: Open | Try) -> dict[str, Any]:
+    def _ask(self, request: Begin | Try) -> dict[str, Any]:
         """An answer, whatever happens; a child that failed is gone afterwards."""
         assert self._child is not None
         try:
             return self._child.ask(request, self._timeout + _IMPORTS)
         except ChildError as error:
             self._child = None
-            return Outcome("died", str(error)).to_dict()
+            return Verdict("died", str(error)).to_dict()
         except BaseException:  # an interrupt: nobody would read the answer that is still to come
             self.close()
             raise
 
 
-def _outcome(answer: dict[str, Any]) -> Outcome:
+def _outcome(answer: dict[str, Any]) -> Verdict:
     if "failed" in answer:
-        return Outcome("error", str(answer["failed"]))
-    return Outcome(**{**answer, "kernels": tuple(answer["kernels"])})
+        return Verdict("error", str(answer["failed"]))
+    return Verdict(**{**answer, "kernels": tuple(answer["kernels"])})
 
 
 class CommandJudge(Judge):
@@ -119,7 +119,7 @@ class CommandJudge(Judge):
         if not self._words:
             raise VknnError("--check takes a command")
 
-    def __call__(self, folder: Path, disable: Iterable[str] = ()) -> Outcome:
+    def __call__(self, folder: Path, disable: Iterable[str] = ()) -> Verdict:
         names = ",".join([*sorted(environment.disabled()), *disable])
         try:
             process = subprocess.Popen(
@@ -136,7 +136,7 @@ class CommandJudge(Judge):
             output, _ = process.communicate(timeout=self._timeout)
         except subprocess.TimeoutExpired:
             _end(process)
-            return Outcome("hung", f"the command did not end within {self._timeout:g} s")
+            return Verdict("hung", f"the command did not end within {self._timeout:g} s")
         except BaseException:
             _end(process)
             raise
@@ -145,17 +145,17 @@ class CommandJudge(Judge):
     def close(self) -> None:
         """Nothing: a command is not left running."""
 
-    def _outcome(self, code: int, output: bytes) -> Outcome:
+    def _outcome(self, code: int, output: bytes) -> Verdict:
         lines = output.decode(errors="replace").strip().splitlines() or [""]
         said = lines[-1].strip()[:_LONGEST]
         if code == 0:
-            return Outcome("agrees", said or "the command's exit code is 0")
+            return Verdict("agrees", said or "the command's exit code is 0")
         if code in _NO_COMMAND:
             raise VknnError(f"--check: {self._words[0]} cannot be run (exit code {code}): {said}")
         if code < 0:
             text = f"the command was ended by {signal_name(code)}"
-            return Outcome("died", text, signal_name(code))
-        return Outcome("exit", f"exit code {code}" + (f": {said}" if said else ""), str(code))
+            return Verdict("died", text, signal_name(code))
+        return Verdict("exit", f"exit code {code}" + (f": {said}" if said else ""), str(code))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -168,7 +168,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.stdout.close()
 
 
-def device_facts(setting: Setting, timeout: float) -> dict[str, Any]:
+def device_facts(setting: TrialSetting, timeout: float) -> dict[str, Any]:
     """Facts about the device of a setting; raises DeviceError where it cannot be opened."""
     judge = ChildJudge(setting, timeout)
     with judge:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vknn.graph import Node
-from vknn.reduction.cases import Case
-from vknn.reduction.outcome import Outcome, names_of
+from vknn.reduction.cases import GraphCase
 from vknn.reduction.search import Search, least
+from vknn.reduction.verdict import Verdict, names_of
 
 
 def fewer_nodes(search: Search) -> None:
@@ -25,7 +25,7 @@ def fewer_nodes(search: Search) -> None:
     least(whole.graph.nodes, fails)
 
 
-def guesses(case: Case, failure: Outcome) -> Iterator[list[Node]]:
+def guesses(case: GraphCase, failure: Verdict) -> Iterator[list[Node]]:
     """The nodes of the wrong layer, and these with their neighbours; none where none is known."""
     names = names_of(failure) if failure.layers else set()
     nodes = [node for node in case.graph.nodes if node.origin.name in names]
@@ -36,7 +36,7 @@ def guesses(case: Case, failure: Outcome) -> Iterator[list[Node]]:
         nodes = neighbourhood(case, nodes)
 
 
-def neighbourhood(case: Case, nodes: list[Node]) -> list[Node]:
+def neighbourhood(case: GraphCase, nodes: list[Node]) -> list[Node]:
     """The nodes with those that make what they read, and those that read what they make."""
     made = {v for node in nodes for v in node.outputs}
     read = {v for node in nodes for v in node.inputs if v is not None}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from vknn.reduction.outcome import KINDS
 from vknn.reduction.report import ReductionReport
+from vknn.reduction.verdict import KINDS
 
 README = "README.md"
 _FACTS = {

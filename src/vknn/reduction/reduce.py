@@ -15,16 +15,16 @@ import numpy as np
 from vknn.errors import VknnError
 from vknn.formats.graph_folder.writer import ARRAYS, GRAPH, save
 from vknn.formats.layer_files import run_layer_files
-from vknn.reduction.cases import Case, stages
+from vknn.reduction.cases import GraphCase, stages
 from vknn.reduction.judges import ChildJudge, CommandJudge, Judge, device_facts
 from vknn.reduction.nodes import fewer_nodes
-from vknn.reduction.outcome import Outcome
 from vknn.reduction.readme import README, readme
 from vknn.reduction.report import ReductionReport, Size
 from vknn.reduction.search import OutOfTime, Search, Tell, tried
 from vknn.reduction.sizes import smaller_sizes
 from vknn.reduction.values import simpler_values
-from vknn.reduction.worker import Setting
+from vknn.reduction.verdict import Verdict
+from vknn.reduction.worker import TrialSetting
 from vknn.session import Session
 from vknn.tool_inputs import Shapes, complete_feeds
 
@@ -95,7 +95,7 @@ def reduce(
         raise VknnError(f"timeout={timeout}, limit={limit}: both must be above 0 seconds")
     files = tuple(os.path.abspath(path) for path in layers)
     target = _checked_folder(Path(output), files)
-    setting = Setting(
+    setting = TrialSetting(
         device, precision, arithmetic, tuple(disable), files, tolerance, cumulative_tolerance
     )
     run_layer_files(files)
@@ -144,10 +144,10 @@ def reduce(
 
 
 def first_failing(
-    judge: Judge, cases: list[Case], folder: Path, progress: Tell | None
-) -> tuple[Case, Outcome]:
+    judge: Judge, cases: list[GraphCase], folder: Path, progress: Tell | None
+) -> tuple[GraphCase, Verdict]:
     """The first stage that fails, and how; the first of all where none does."""
-    found: list[Outcome] = []
+    found: list[Verdict] = []
     for case in cases:
         if progress is not None:
             progress(0, 1, "the whole model")
@@ -172,7 +172,7 @@ def _searched(search: Search) -> str:
     return ""
 
 
-def _size(case: Case) -> Size:
+def _size(case: GraphCase) -> Size:
     return Size(len(case.graph.nodes), case.elements, case.nbytes)
 
 
@@ -187,7 +187,7 @@ def _checked_folder(folder: Path, files: tuple[str, ...]) -> Path:
     return folder
 
 
-def _facts(judge: Judge, setting: Setting, timeout: float) -> Mapping[str, object]:
+def _facts(judge: Judge, setting: TrialSetting, timeout: float) -> Mapping[str, object]:
     """Facts about the device, as far as it can still be opened."""
     if isinstance(judge, ChildJudge) and judge.facts:
         return judge.facts

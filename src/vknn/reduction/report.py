@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from vknn.crosscheck.report import _plain
 from vknn.graph import format_graph
-from vknn.reduction.cases import Case
-from vknn.reduction.outcome import KINDS, Outcome
-from vknn.reduction.worker import Setting
+from vknn.reduction.cases import GraphCase
+from vknn.reduction.verdict import KINDS, Verdict, strict_json
+from vknn.reduction.worker import TrialSetting
 
 #: Environment variables that change what a run does.
 _VARIABLES = ("VKNN_DEVICE", "VKNN_DISABLE", "VKNN_NULL_DEVICE")
@@ -41,7 +39,7 @@ class ReductionReport:
 
     Attributes:
         model: The file.
-        failure: How the model fails, an :class:`Outcome`.
+        failure: How the model fails, an :class:`Verdict`.
         before: Size of the model (of the part that fails, where it has loops or branches).
         after: Size of what is left.
         folder: Where that is; empty where nothing fails.
@@ -58,18 +56,18 @@ class ReductionReport:
     """
 
     model: str
-    failure: Outcome
+    failure: Verdict
     before: Size
     after: Size
     folder: str
     check: str | None
-    setting: Setting
+    setting: TrialSetting
     seed: int
     stages: int
     trials: int = 0
     seconds: float = 0.0
     stopped: str = ""
-    last: Outcome | None = None
+    last: Verdict | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     graph: str = field(default="", repr=False)
 
@@ -87,11 +85,11 @@ class ReductionReport:
 
     def ended(
         self,
-        best: Case,
+        best: GraphCase,
         trials: int,
         seconds: float,
         stopped: str,
-        last: Outcome | None = None,
+        last: Verdict | None = None,
         facts: Mapping[str, Any] | None = None,
     ) -> ReductionReport:
         """The report at the end of a search."""
@@ -115,7 +113,7 @@ class ReductionReport:
         named = [f"{n}={shlex.quote(os.environ[n])}" for n in _VARIABLES if os.environ.get(n)]
         verb = "bisect" if self.failure.kind == "rewritten" else "verify"
         words = ["vknn", verb, folder]
-        own, usual = self.setting, Setting()
+        own, usual = self.setting, TrialSetting()
         for name in ("device", "precision", "arithmetic", "tolerance", "cumulative_tolerance"):
             if getattr(own, name) != getattr(usual, name):
                 words += [f"--{name.replace('_', '-')}", str(getattr(own, name))]
@@ -158,7 +156,7 @@ class ReductionReport:
         document["ok"] = self.ok
         document["operators"] = [{"layer": n, "op": op} for n, op in self.operators]
         document["command"] = None if self.ok else self.command(self.folder)
-        return json.dumps(_plain(document), indent=2)
+        return strict_json(document)
 
     def __str__(self) -> str:
         return self.summary()

@@ -11,9 +11,9 @@ from typing import TypeVar
 
 from vknn.errors import VknnError
 from vknn.formats.graph_folder.writer import save
-from vknn.reduction.cases import Case
+from vknn.reduction.cases import GraphCase
 from vknn.reduction.judges import Judge
-from vknn.reduction.outcome import Outcome
+from vknn.reduction.verdict import Verdict
 
 Tell = Callable[[int, int, str], None]
 T = TypeVar("T")
@@ -33,17 +33,17 @@ class Search:
 
     judge: Judge
     folder: Path
-    best: Case
-    failure: Outcome
+    best: GraphCase
+    failure: Verdict
     end: float
     tell: Tell
-    keep: Callable[[Case], None]
+    keep: Callable[[GraphCase], None]
     trials: int = 0
     #: What is being made smaller, in words.
     step: str = ""
     _seen: set[object] = field(default_factory=set)
 
-    def take(self, case: Case) -> bool:
+    def take(self, case: GraphCase) -> bool:
         """Trial of a candidate; where it still fails it is the best from now on.
 
         Raises OutOfTime.
@@ -54,12 +54,12 @@ class Search:
         self.keep(case)
         return True
 
-    def fails(self, case: Case) -> bool:
+    def fails(self, case: GraphCase) -> bool:
         """Whether a candidate fails as the first case does. Raises OutOfTime."""
         return self.failure.is_like(self.outcome(case))
 
-    def outcome(self, case: Case) -> Outcome:
-        """What trying a candidate comes to. Raises OutOfTime."""
+    def outcome(self, case: GraphCase) -> Verdict:
+        """Verdict of a candidate. Raises OutOfTime."""
         self.check_time()
         self.trials += 1
         size = f"{len(self.best.graph.nodes)} nodes, {self.best.elements:,} elements"
@@ -72,14 +72,14 @@ class Search:
             raise OutOfTime
 
 
-def tried(judge: Judge, case: Case, folder: Path) -> Outcome:
-    """What trying a case in a folder, which is replaced, comes to."""
+def tried(judge: Judge, case: GraphCase, folder: Path) -> Verdict:
+    """Verdict of a case, tried in a folder that is replaced."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     try:
         save(folder, case.graph, case.feeds, compressed=case.is_small)
     except VknnError as error:
-        return Outcome("error", str(error), "unwritten")
+        return Verdict("error", str(error), "unwritten")
     return judge(folder)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.graph import Node, Op, Value
-from vknn.reduction.cases import Case
+from vknn.reduction.cases import GraphCase
 from vknn.reduction.search import Search
 
 #: Axes and attributes that may change with one axis, at most, each by itself guessed; all together
@@ -90,7 +90,7 @@ def _cut(search: Search, place: _Axis, size: int) -> bool:
     return False
 
 
-def _together(case: Case, place: _Axis) -> Iterator[tuple[_Place, ...]]:
+def _together(case: GraphCase, place: _Axis) -> Iterator[tuple[_Place, ...]]:
     """Sets of places that may have to change with an axis, the smallest first."""
     axes = [
         _Axis(value, axis, place.size)
@@ -109,7 +109,7 @@ def _together(case: Case, place: _Axis) -> Iterator[tuple[_Place, ...]]:
     yield (place, *partners)
 
 
-def _numbers(case: Case) -> Iterator[_Number]:
+def _numbers(case: GraphCase) -> Iterator[_Number]:
     """The integers above 1 among the attributes of all nodes."""
     for node in case.graph.nodes:
         for name, value in node.op.attributes().items():
@@ -122,8 +122,8 @@ def _numbers(case: Case) -> Iterator[_Number]:
 
 
 def _shorter(
-    case: Case, places: tuple[_Place, ...], before: int, after: int, *, first: bool
-) -> Case | None:
+    case: GraphCase, places: tuple[_Place, ...], before: int, after: int, *, first: bool
+) -> GraphCase | None:
     """The case with sizes as ``after`` is to ``before``; None where the operators refuse them."""
     arrays: dict[Value, np.ndarray] = {}
     ops: dict[Node, Op] = {}
@@ -152,8 +152,8 @@ def replaced(op: Op, name: str, value: object) -> Op:
 
 
 def changed(
-    case: Case, arrays: Mapping[Value, np.ndarray], ops: Mapping[Node, Op] | None = None
-) -> Case | None:
+    case: GraphCase, arrays: Mapping[Value, np.ndarray], ops: Mapping[Node, Op] | None = None
+) -> GraphCase | None:
     """The changed case; None where an operator cannot take it."""
     try:
         return case.changed(arrays, ops)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vknn import environment
 from vknn.lowering.choose.candidates import kernel_switch
 from vknn.passes import PASSES
-from vknn.reduction.outcome import Outcome
+from vknn.reduction.verdict import Verdict
 from vknn.runtime.tuning_database import tuned_switch
 
 #: What runs without a kernel of its own.
@@ -16,7 +16,7 @@ NO_KERNELS = ("repack",)
 
 
 @dataclass(frozen=True)
-class Switch:
+class PartSwitch:
     """A switch.
 
     Attributes:
@@ -33,7 +33,7 @@ class Switch:
         return f"{self.kind} {self.name!r} ({self.meaning})"
 
 
-def switches(failure: Outcome, disabled: frozenset[str]) -> list[Switch]:
+def switches(failure: Verdict, disabled: frozenset[str]) -> list[PartSwitch]:
     """All switches that may make a difference, without those that are off already.
 
     Single choices and kernels stand before what switches off many things, so that of several that
@@ -41,21 +41,23 @@ def switches(failure: Outcome, disabled: frozenset[str]) -> list[Switch]:
     """
     passes = {name for name, _ in PASSES}
     found = [
-        Switch(tuned_switch(key), "tuned choice", f"`vknn tune` chose {kernel} for {key}")
+        PartSwitch(tuned_switch(key), "tuned choice", f"{kernel}, measured for {key}")
         for key, kernel in failure.choices.items()
     ]
     for label in failure.kernels:
         op, _, kernel = label.partition(" ")
         if kernel and label not in NO_KERNELS:
             name = kernel_switch(op, kernel)
-            found.append(Switch(name, "kernel", f"the kernel {kernel} of {op}"))
+            found.append(PartSwitch(name, "kernel", f"the kernel {kernel} of {op}"))
     for name, meaning in reversed(environment.PARTS.items()):
         kind = "pass" if name in passes else "feature"
-        found.append(Switch(name, kind, meaning.removeprefix("pass: ")))
+        found.append(PartSwitch(name, kind, meaning.removeprefix("pass: ")))
     return [s for s in found if s.name not in disabled]
 
 
-def decisive(every: Sequence[Switch], works: Callable[[Sequence[Switch]], bool]) -> list[Switch]:
+def decisive(
+    every: Sequence[PartSwitch], works: Callable[[Sequence[PartSwitch]], bool]
+) -> list[PartSwitch]:
     """A least set of switches with which it works; empty where it does not with all of them.
 
     ``works`` is asked about log n sets for each switch of the result: the first k switches of a
@@ -63,7 +65,7 @@ def decisive(every: Sequence[Switch], works: Callable[[Sequence[Switch]], bool])
     """
     if not works(every):
         return []
-    found: list[Switch] = []
+    found: list[PartSwitch] = []
     rest = list(every)
     while not found or not works(found):
         fails, passes = 0, len(rest)  # of the first so many, with what was found

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from vknn.graph import Op
-from vknn.reduction.cases import Case
+from vknn.reduction.cases import GraphCase
 from vknn.reduction.search import Search
 from vknn.reduction.sizes import changed, replaced
 
@@ -95,7 +95,7 @@ def _attributes(search: Search, number: int) -> None:
                 break
 
 
-def _simpler_ops(case: Case, number: int, name: str) -> Iterator[Op]:
+def _simpler_ops(case: GraphCase, number: int, name: str) -> Iterator[Op]:
     op = case.graph.nodes[number].op
     value = op.attributes()[name]
     if not isinstance(value, tuple) or not value or any(type(n) is not int for n in value):

@@ -27,7 +27,7 @@ from vknn.lowering.choose.tuned_choices import problem_key, problem_of_choice
 from vknn.opening import choose_device
 from vknn.program import Program
 from vknn.reduction.forked import Ended, Forked
-from vknn.reduction.outcome import Outcome
+from vknn.reduction.verdict import Verdict
 from vknn.runtime import Device
 from vknn.runtime.quirks import QUIRKS
 from vknn.session import Session, engine_of
@@ -39,8 +39,8 @@ _REORDERED = 10.0
 
 
 @dataclass(frozen=True)
-class Setting:
-    """How cases are run and judged: options as of :func:`vknn.verify`, and files of layers."""
+class TrialSetting:
+    """Setting of trials: options as of :func:`vknn.verify`, and files of layers."""
 
     device: str = "auto"
     precision: str = "fp32"
@@ -52,10 +52,10 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Open:
+class Begin:
     """Opening of the device of a setting, once its files of layers have run."""
 
-    setting: Setting
+    setting: TrialSetting
     timeout: float
 
 
@@ -75,14 +75,14 @@ class ForkingWorker:
     """Worker that has each setting of the environment tried by a forked process of its own."""
 
     def __init__(self) -> None:
-        self._trials = Trials(Setting())
+        self._trials = CaseTrials(TrialSetting())
         self._forked: Forked | None = None
 
-    def answer(self, request: Open | Try) -> dict[str, Any]:
+    def answer(self, request: Begin | Try) -> dict[str, Any]:
         """Facts about the device, or an outcome; "failed" says why the layers' files failed."""
         if isinstance(request, Try):
             return self._asked(request.folder, request.timeout, request.disable)
-        self._trials = Trials(request.setting)
+        self._trials = CaseTrials(request.setting)
         try:
             run_layer_files(request.setting.layers)
         except Exception as error:
@@ -107,10 +107,10 @@ class ForkingWorker:
         return answer
 
 
-def _ended(code: int | None, timeout: float) -> Outcome:
+def _ended(code: int | None, timeout: float) -> Verdict:
     if code is None:
-        return Outcome("hung", f"no answer within {timeout:g} s")
-    return Outcome("died", f"the process died: {signal_name(code)}", signal_name(code))
+        return Verdict("hung", f"no answer within {timeout:g} s")
+    return Verdict("died", f"the process died: {signal_name(code)}", signal_name(code))
 
 
 def signal_name(code: int) -> str:
@@ -121,10 +121,10 @@ def signal_name(code: int) -> str:
 
 
 @dataclass(eq=False)
-class Trials:
+class CaseTrials:
     """Trials of cases, on a device that is opened at the first."""
 
-    setting: Setting
+    setting: TrialSetting
     device: Device | None = None
     opened: bool = False
 
@@ -137,13 +137,13 @@ class Trials:
                 return {"facts": facts(self.device)}
             return self._try(folder).to_dict()
         except (DeviceTimeoutError, RunTimeoutError) as error:
-            return Outcome("hung", str(error)).to_dict() | {"fatal": True}
+            return Verdict("hung", str(error)).to_dict() | {"fatal": True}
         except DeviceLostError as error:
             return _raised(error, folder).to_dict() | {"fatal": True}
         except Exception as error:
             return _raised(error, folder).to_dict()
 
-    def _try(self, folder: str) -> Outcome:
+    def _try(self, folder: str) -> Verdict:
         own = self.setting
         with Session(
             Path(folder),
@@ -161,14 +161,14 @@ class Trials:
             outcome = self._outcome(session, report, program)
             return dataclasses.replace(outcome, choices=_choices(session, program))
 
-    def _outcome(self, session: Session, report: VerifyReport, program: Program) -> Outcome:
+    def _outcome(self, session: Session, report: VerifyReport, program: Program) -> Verdict:
         if not report.ok:
             return _wrong(report, program)
         other = _rewritten(session, program)
         if other is not None:
             return dataclasses.replace(other, kernels=_kernels(program, other.layers))
         kind = "agrees" if report.checked else "unchecked"
-        return Outcome(kind, report.summary(), kernels=_kernels(program, ""))
+        return Verdict(kind, report.summary(), kernels=_kernels(program, ""))
 
 
 def _choices(session: Session, program: Program) -> dict[str, str]:
@@ -186,7 +186,7 @@ def _choices(session: Session, program: Program) -> dict[str, str]:
 
 
 def facts(device: Device | None) -> dict[str, Any]:
-    """What a report says of where it was made."""
+    """Facts about where a report was made: device, driver, versions."""
     found: dict[str, Any] = {
         "device": "NumPy",
         "driver": "",
@@ -209,19 +209,19 @@ def facts(device: Device | None) -> dict[str, Any]:
     }
 
 
-def _wrong(report: VerifyReport, program: Program) -> Outcome:
+def _wrong(report: VerifyReport, program: Program) -> Verdict:
     row = report.first_failure
     if row is None or row.isolated is None or row.isolated.ok:
         kernels = _kernels(program, "")
-        return Outcome("wrong", report.summary(), "together", kernels=kernels)
+        return Verdict("wrong", report.summary(), "together", kernels=kernels)
     kernels = _kernels(program, row.layer)
-    return Outcome("wrong", report.summary(), "alone", row.layer, row.op, kernels)
+    return Verdict("wrong", report.summary(), "alone", row.layer, row.op, kernels)
 
 
-def _raised(error: Exception, folder: str) -> Outcome:
+def _raised(error: Exception, folder: str) -> Verdict:
     name = type(error).__name__
     text = str(error) if isinstance(error, VknnError) else f"{name}: {error}"
-    return Outcome("error", text.replace(f"{folder}/{GRAPH}: ", ""), name)
+    return Verdict("error", text.replace(f"{folder}/{GRAPH}: ", ""), name)
 
 
 def _kernels(program: Program, layer: str) -> tuple[str, ...]:
@@ -237,7 +237,7 @@ def _kernels(program: Program, layer: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(labels))
 
 
-def _rewritten(session: Session, program: Program) -> Outcome | None:
+def _rewritten(session: Session, program: Program) -> Verdict | None:
     """How the rewritten graph computes something else than the graph as it was read, with NumPy.
 
     None where they agree, and where roundings to integers or chance decide.
@@ -258,7 +258,7 @@ def _rewritten(session: Session, program: Program) -> Outcome | None:
         seen = _unlike(found[name], expected, share)
         if seen is not None:
             text = f"output {name!r} of the rewritten graph is another, with NumPy alone: {seen}"
-            return Outcome("rewritten", text, layers=_first_unlike(after, values, wanted, share))
+            return Verdict("rewritten", text, layers=_first_unlike(after, values, wanted, share))
     return None
 
 

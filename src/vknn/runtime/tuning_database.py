@@ -43,7 +43,7 @@ def tuning_choices(snapshot: Snapshot) -> dict[str, str]:
 
 
 def tuned_switch(key: str) -> str:
-    """What VKNN_DISABLE calls the choice of this key."""
+    """Name in VKNN_DISABLE of the choice of this key."""
     return f"tuned:{hashlib.sha256(key.encode()).hexdigest()[:8]}"
 
 

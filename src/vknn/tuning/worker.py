@@ -191,7 +191,7 @@ def _describe(error: Exception) -> str:
     return str(error) if isinstance(error, VknnError) else f"{type(error).__name__}: {error}"
 
 
-class Worker(Protocol):
+class Answering(Protocol):
     """Whoever answers requests; an answer that is "fatal" is the last one."""
 
     def answer(self, request: Any) -> dict[str, Any]: ...
@@ -202,7 +202,7 @@ def main() -> None:
     serve(TuningWorker())
 
 
-def serve(worker: Worker) -> None:
+def serve(worker: Answering) -> None:
     """Loop of answers until standard input ends or the device is of no more use."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever libraries print must not mix with the answers
@@ -214,7 +214,7 @@ def serve(worker: Worker) -> None:
             os._exit(1)  # closing would wait for a device that does not answer
 
 
-def _answer(worker: Worker, raw: bytes) -> dict[str, Any]:
+def _answer(worker: Answering, raw: bytes) -> dict[str, Any]:
     try:
         request = pickle.loads(raw)
     except Exception as error:  # an op's module may be out of reach

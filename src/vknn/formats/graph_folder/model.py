@@ -14,7 +14,7 @@ from vknn.graph import DType, Graph, Node, Op, Origin, Quantization, TensorType,
 
 
 @dataclass(frozen=True, eq=False)
-class ValueRecord:
+class FolderValue:
     """An input, with the array that was recorded for it, or a constant."""
 
     name: str
@@ -23,7 +23,7 @@ class ValueRecord:
 
 
 @dataclass(frozen=True, eq=False)
-class NodeRecord:
+class FolderNode:
     """A node. ``inputs``: numbers of values; ``outputs``: names of those that it makes."""
 
     op: Op
@@ -43,9 +43,9 @@ class FolderGraph(Model):
     def __init__(
         self,
         name: str,
-        inputs: Sequence[ValueRecord],
-        constants: Sequence[ValueRecord],
-        nodes: Sequence[NodeRecord],
+        inputs: Sequence[FolderValue],
+        constants: Sequence[FolderValue],
+        nodes: Sequence[FolderNode],
         outputs: Mapping[str, int],
         file: str | None = None,
     ) -> None:
@@ -99,7 +99,7 @@ class FolderGraph(Model):
         return Graph(inputs, outputs, nodes, self._name, None, blobs)
 
 
-def _node(record: NodeRecord, inputs: tuple[Value | None, ...], origin: Origin) -> Node:
+def _node(record: FolderNode, inputs: tuple[Value | None, ...], origin: Origin) -> Node:
     """The node of a record; raises ShapeError that names its layer."""
     place = f"layer {origin.name!r} ({origin.type})"
     try:

@@ -20,7 +20,7 @@ import numpy as np
 
 from vknn.errors import ModelFormatError, OutOfMemoryError, ShapeError, UnsupportedLayerError
 from vknn.formats.graph_folder.attributes import BadAttribute, op_of
-from vknn.formats.graph_folder.model import FolderGraph, NodeRecord, ValueRecord
+from vknn.formats.graph_folder.model import FolderGraph, FolderNode, FolderValue
 from vknn.formats.graph_folder.writer import ARRAYS, VERSION
 from vknn.formats.regular_file import refuse_special
 from vknn.graph import DType, Quantization
@@ -89,7 +89,7 @@ def _graph(document: Any, arrays: Path, file: str) -> FolderGraph:
         raise _Damaged(str(error)) from error
 
 
-def _node(given: Any, count: int) -> NodeRecord:
+def _node(given: Any, count: int) -> FolderNode:
     if not isinstance(given, dict):
         raise _Damaged("a node is no object")
     name, layer = _text(given, "name"), given.get("layer")
@@ -99,12 +99,12 @@ def _node(given: Any, count: int) -> NodeRecord:
         None if n is None else _index(n, count, f"node {name!r}") for n in _list(given, "inputs")
     )
     outputs = [(_text(d, "name"), _quantization(d)) for d in _list(given, "outputs")]
-    return NodeRecord(op_of(given.get("op")), inputs, outputs, name, layer[0], layer[1])
+    return FolderNode(op_of(given.get("op")), inputs, outputs, name, layer[0], layer[1])
 
 
-def _value(described: Any, stored: _Arrays) -> ValueRecord:
+def _value(described: Any, stored: _Arrays) -> FolderValue:
     name = _text(described, "name")
-    return ValueRecord(name, stored.array(described, name), _quantization(described))
+    return FolderValue(name, stored.array(described, name), _quantization(described))
 
 
 def _quantization(described: Any) -> Quantization | None:

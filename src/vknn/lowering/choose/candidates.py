@@ -35,7 +35,7 @@ def candidates(node: Node, limits: DeviceLimits, options: LoweringOptions) -> li
 
 
 def kernel_switch(op: str, kernel: str = "") -> str:
-    """What VKNN_DISABLE calls a kernel of an operator, or all of them."""
+    """Name in VKNN_DISABLE of a kernel of an operator, or of all of them."""
     return f"kernel:{op}/{kernel}" if kernel else f"kernel:{op}"
 
 

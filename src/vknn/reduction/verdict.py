@@ -1,7 +1,9 @@
-"""Outcome of trying a case: that nothing fails, or what does, and whether two fail alike."""
+"""Verdict of trying a case: that nothing fails, or what does, and whether two fail alike."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -20,8 +22,8 @@ KINDS = {
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What trying a case came to.
+class Verdict:
+    """Verdict of trying a case.
 
     Attributes:
         kind: A key of ``KINDS``.
@@ -49,7 +51,7 @@ class Outcome:
         """Whether anything fails."""
         return self.kind not in ("agrees", "unchecked")
 
-    def is_like(self, other: Outcome) -> bool:
+    def is_like(self, other: Verdict) -> bool:
         """Whether both fail in the same way: the same kind, and the same of what it is about."""
         if not self.fails or self.kind != other.kind or self.detail != other.detail:
             return False
@@ -61,7 +63,7 @@ class Outcome:
         return asdict(self)
 
 
-def names_of(outcome: Outcome) -> set[str]:
+def names_of(outcome: Verdict) -> set[str]:
     """Names that the layers of an outcome may be called in the graph as it was read.
 
     Joined layers have names with "+" between them, which names may have, too.
@@ -69,3 +71,16 @@ def names_of(outcome: Outcome) -> set[str]:
     parts = outcome.layers.split("+")
     count = len(parts)
     return {"+".join(parts[i:j]) for i in range(count) for j in range(i + 1, count + 1)}
+
+
+def strict_json(document: Any) -> str:
+    """JSON of a document; infinities and NaN, which JSON has not, as text."""
+    return json.dumps(_strict(document), indent=2, allow_nan=False)
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: _strict(v) for key, v in value.items()}
+    return [_strict(v) for v in value] if isinstance(value, list | tuple) else value
