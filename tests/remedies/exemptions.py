@@ -28,7 +28,7 @@ ELSEWHERE = {
     "node {} has no layer's name and type": (
         "formats/graph_folder/test_graph_folder.py::test_changed_documents_give_errors_or_results"
     ),
-    "runs and checks it; `vknn run .` gives its results. {}": (
+    "runs and checks it; `vknn run` with the same options gives its results. {}": (
         "reduction/test_reduce.py::test_a_wrong_kernel_is_named_and_alone"
     ),
     "the {} layer {} is one of somebody's own and is not registered: give the file that registers "

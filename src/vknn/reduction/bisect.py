@@ -88,7 +88,7 @@ def bisect(
     setting = TrialSetting(
         device, precision, arithmetic, tuple(off), files, tolerance, cumulative_tolerance
     )
-    run_layer_files(files)
+    run_layer_files(files, again=False)
     with Session(model, weights, device="numpy") as session:
         cases = stages(session, complete_feeds(session, inputs, shapes, seed))
     with ExitStack() as stack:

@@ -32,7 +32,7 @@ def readme(report: ReductionReport) -> str:
         "",
         f"    {report.command()}",
         "",
-        f"runs and checks it; `vknn run .` gives its results. {_kinds(report)}",
+        f"runs and checks it; `vknn run` with the same options gives its results. {_kinds(report)}",
         "",
         "## The graph",
         "",

@@ -98,7 +98,7 @@ def reduce(
     setting = TrialSetting(
         device, precision, arithmetic, tuple(disable), files, tolerance, cumulative_tolerance
     )
-    run_layer_files(files)
+    run_layer_files(files, again=False)
     with Session(model, weights, device="numpy") as session:
         cases = stages(session, complete_feeds(session, inputs, shapes, seed))
     with ExitStack() as stack:

@@ -48,7 +48,7 @@ def switches(failure: Verdict, disabled: frozenset[str]) -> list[PartSwitch]:
         op, _, kernel = label.partition(" ")
         if kernel and label not in NO_KERNELS:
             name = kernel_switch(op, kernel)
-            found.append(PartSwitch(name, "kernel", f"the kernel {kernel} of {op}"))
+            found.append(PartSwitch(name, "kernel", f"{kernel} of {op}"))
     for name, meaning in reversed(environment.PARTS.items()):
         kind = "pass" if name in passes else "feature"
         found.append(PartSwitch(name, kind, meaning.removeprefix("pass: ")))
