@@ -58,6 +58,7 @@ def test_a_wrong_pass_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "no quirk of this driver" in report["quirk"]
 
 
+@pytest.mark.slow
 def test_a_wrong_kernel_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = write_network(tmp_path)
     label = next(text for text in labels(model) if text.startswith("Conv "))

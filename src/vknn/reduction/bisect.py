@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import tempfile
 import time
@@ -98,7 +99,7 @@ def bisect(
         case, failure = first_failing(judge, cases, Path(folder) / "whole", progress)
         runs = _Runs(judge, Path(folder), case, failure, progress or (lambda *_: None))
         report = runs.report(str(model), off | environment.disabled())
-    return report.ended(time.monotonic() - started)
+    return dataclasses.replace(report, seconds=time.monotonic() - started)
 
 
 class _Runs:

@@ -67,10 +67,6 @@ class BisectReport:
         listed = ", ".join(f"{n} (switches off {', '.join(d)})" for n, d in known.items())
         return f"vknn knows quirks of this driver ({driver}), which do not cover this: {listed}"
 
-    def ended(self, seconds: float) -> BisectReport:
-        """The report with its time."""
-        return dataclasses.replace(self, seconds=seconds)
-
     def summary(self) -> str:
         """The result in a few lines."""
         if self.failure.kind == "unchecked":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import tempfile
@@ -15,6 +16,7 @@ import numpy as np
 from vknn.errors import VknnError
 from vknn.formats.graph_folder.writer import ARRAYS, GRAPH, save
 from vknn.formats.layer_files import run_layer_files
+from vknn.graph import format_graph
 from vknn.reduction.cases import GraphCase, stages
 from vknn.reduction.judges import ChildJudge, CommandJudge, Judge, device_facts
 from vknn.reduction.nodes import fewer_nodes
@@ -118,7 +120,7 @@ def reduce(
             stages=len(cases),
         )
         if not failure.fails:
-            return report.ended(case, 0, time.monotonic() - started, "")
+            return dataclasses.replace(report, seconds=time.monotonic() - started)
         target.mkdir(parents=True, exist_ok=True)
         search = Search(
             judge,
@@ -136,8 +138,18 @@ def reduce(
         except KeyboardInterrupt:
             last = failure
     facts = _facts(judge, setting, timeout)
-    seconds = time.monotonic() - started
-    report = report.ended(search.best, search.trials, seconds, stopped, last, facts)
+    graph = search.best.graph
+    report = dataclasses.replace(
+        report,
+        after=_size(search.best),
+        trials=search.trials,
+        seconds=time.monotonic() - started,
+        stopped=stopped,
+        last=last,
+        facts=facts,
+        graph=format_graph(graph),
+        operators=tuple((n.origin.name, n.op.type_name) for n in graph.nodes),
+    )
     save(target, search.best.graph, search.best.feeds)
     _finish(target, report, files)
     return report

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from vknn.graph import format_graph
-from vknn.reduction.cases import GraphCase
 from vknn.reduction.verdict import KINDS, Verdict, strict_json
 from vknn.reduction.worker import TrialSetting
 
@@ -53,6 +51,7 @@ class ReductionReport:
         last: How the result fails.
         facts: Device, driver and versions.
         graph: The graph that is left, as text.
+        operators: Layer and operator of each node that is left.
     """
 
     model: str
@@ -70,41 +69,12 @@ class ReductionReport:
     last: Verdict | None = None
     facts: Mapping[str, Any] = field(default_factory=dict)
     graph: str = field(default="", repr=False)
+    operators: tuple[tuple[str, str], ...] = ()
 
     @property
     def ok(self) -> bool:
         """True where nothing fails."""
         return not self.failure.fails
-
-    @property
-    def operators(self) -> tuple[tuple[str, str], ...]:
-        """Layer and operator of each node that is left."""
-        return self._operators
-
-    _operators: tuple[tuple[str, str], ...] = ()
-
-    def ended(
-        self,
-        best: GraphCase,
-        trials: int,
-        seconds: float,
-        stopped: str,
-        last: Verdict | None = None,
-        facts: Mapping[str, Any] | None = None,
-    ) -> ReductionReport:
-        """The report at the end of a search."""
-        size = Size(len(best.graph.nodes), best.elements, best.nbytes)
-        return dataclasses.replace(
-            self,
-            after=size,
-            trials=trials,
-            seconds=seconds,
-            stopped=stopped,
-            last=last,
-            facts=facts or {},
-            graph=format_graph(best.graph),
-            _operators=tuple((n.origin.name, n.op.type_name) for n in best.graph.nodes),
-        )
 
     def command(self, folder: str = ".") -> str:
         """The command that shows the failure of the result in a folder."""
@@ -148,8 +118,7 @@ class ReductionReport:
 
     def to_json(self) -> str:
         """The report as JSON."""
-        found = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
-        document = {name: value for name, value in found.items() if not name.startswith("_")}
+        document = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         for name in ("failure", "before", "after", "setting", "last"):
             if document[name] is not None:
                 document[name] = dataclasses.asdict(document[name])
