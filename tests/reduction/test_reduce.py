@@ -235,3 +235,10 @@ def test_one_node_of_googlenet_comes_down_to_one_in_three_minutes(
         "assert r.after.elements < 0.01 * r.before.elements and r.seconds < 180, r\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=280)
+
+
+@pytest.mark.device
+def test_a_device_that_is_not_there_is_no_failure(tmp_path: Path) -> None:
+    with pytest.raises(vknn.DeviceError, match="cannot be opened"):
+        reduce(write_network(tmp_path), output=tmp_path / "small", device="vulkan:99")
+    assert not (tmp_path / "small").exists()

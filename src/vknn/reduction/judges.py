@@ -74,6 +74,9 @@ class ChildJudge(Judge):
         if "failed" in answer:
             self.close()
             raise VknnError(answer["failed"])
+        if "facts" not in answer and not self.facts:  # no case is to blame
+            self.close()
+            raise DeviceError(f"the device cannot be opened: {answer['text']}")
         if "facts" not in answer:
             return _outcome(answer)
         self.facts = answer["facts"]
@@ -172,7 +175,5 @@ def device_facts(setting: TrialSetting, timeout: float) -> dict[str, Any]:
     """Facts about the device of a setting; raises DeviceError where it cannot be opened."""
     judge = ChildJudge(setting, timeout)
     with judge:
-        failed = judge.open()
-    if failed is not None:
-        raise DeviceError(f"the device cannot be opened: {failed.text}")
+        judge.open()
     return judge.facts
