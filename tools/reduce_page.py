@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes docs/reduce.md; what its commands print is what they printed when it was written."""
+"""Page docs/reduce.md, with what its commands printed when it was written."""
 
 from __future__ import annotations
 
