@@ -131,6 +131,13 @@ PARTS = {
     "fusion": "pass: elementwise ops as part of the kernel before them",
 }
 
+#: How names begin that switch off one thing of many, which `vknn bisect` tells.
+SINGLE = {
+    "kernel:": "`kernel:Conv/winograd43` a kernel of an operator, as `vknn profile` shows them; "
+    "`kernel:Conv` all of them, so that the host computes it",
+    "tuned:": "`tuned:5f0a91c2` a choice that `vknn tune` made",
+}
+
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 
@@ -183,8 +190,9 @@ def parts(given: str | Iterable[str], what: str) -> frozenset[str]:
     if strange := [name for name in listed if not isinstance(name, str)]:
         raise VknnError(f"{what} takes names of parts, not {strange[0]!r}; () switches none off")
     names = frozenset(name.strip() for name in listed if name.strip())
-    if unknown := sorted(names - PARTS.keys()):
-        raise VknnError(f"{what} names {', '.join(unknown)}; known are {', '.join(PARTS)}")
+    if unknown := sorted(n for n in names if n not in PARTS and not n.startswith(tuple(SINGLE))):
+        known = ", ".join([*PARTS, *(f"{front}..." for front in SINGLE)])
+        raise VknnError(f"{what} names {', '.join(unknown)}; known are {known}")
     return names
 
 
@@ -274,5 +282,6 @@ def markdown() -> str:
         "| name | switches off |",
         "|---|---|",
         *(f"| `{name}` | {meaning} |" for name, meaning in PARTS.items()),
+        *(f"| `{front}...` | {meaning} |" for front, meaning in SINGLE.items()),
     ]
     return "\n".join(lines) + "\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from vknn import environment
@@ -15,7 +15,7 @@ from vknn.lowering import LoweringOptions
 from vknn.run_limits import RunLimit, within
 from vknn.runtime import Device, WeightPool, open_device
 from vknn.runtime.device_selection import is_host
-from vknn.runtime.tuning_database import tuning_choices
+from vknn.runtime.tuning_database import tuned_switch, tuning_choices
 
 _warned_without_device = False
 
@@ -40,11 +40,14 @@ def choose_device(selector: str) -> Device | None:
         return None
 
 
-def kernel_choices(device: Device | None, disabled: Container[str]) -> Mapping[str, str]:
+def kernel_choices(device: Device | None, disabled: Collection[str]) -> Mapping[str, str]:
     """The kernels that were measured as the fastest on a device, where "tuning" is not off."""
     if device is None or "tuning" in disabled:
         return {}
-    return tuning_choices(device.snapshot)
+    choices = tuning_choices(device.snapshot)
+    if not any(name.startswith("tuned:") for name in disabled):
+        return choices
+    return {key: name for key, name in choices.items() if tuned_switch(key) not in disabled}
 
 
 def new_target(device: Device | None, options: LoweringOptions, limit: int | None) -> Target:

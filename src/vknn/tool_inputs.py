@@ -61,7 +61,7 @@ def complete_feeds(
     shapes: Shapes | None = None,
     seed: int = 0,
 ) -> dict[str, np.ndarray]:
-    """``inputs`` and, for inputs that it lacks, the model's default numbers or random arrays.
+    """``inputs`` and, for inputs that it lacks, the model's own arrays and numbers or random ones.
 
     Their shapes come from ``shapes`` or else from the model, be it as a hint. Raises InputError
     where neither says a shape, and for names that the model does not have.
@@ -74,7 +74,9 @@ def complete_feeds(
     random = np.random.default_rng(seed)
     feeds = dict(inputs or {})
     for spec in session.inputs:
-        if spec.name in session.model.defaults and spec.name not in feeds:
+        if spec.name in session.model.recorded and spec.name not in {*feeds, *(shapes or {})}:
+            feeds[spec.name] = session.model.recorded[spec.name]
+        elif spec.name in session.model.defaults and spec.name not in feeds:
             feeds[spec.name] = np.full((1,), session.model.defaults[spec.name], spec.dtype)
         elif spec.name not in feeds:
             hint = likely_shape(session, spec)
@@ -83,8 +85,8 @@ def complete_feeds(
 
 
 def needed_inputs(session: Session, given: Container[str] = ()) -> list[TensorSpec]:
-    """The inputs that are not given and that no default number of the model's stands for."""
-    known = session.model.defaults
+    """The inputs that are not given and that no number or array of the model's stands for."""
+    known = {**session.model.defaults, **session.model.recorded}
     return [s for s in session.inputs if s.name not in given and s.name not in known]
 
 

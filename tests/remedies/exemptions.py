@@ -23,6 +23,42 @@ ELSEWHERE = {
     "install RenderDoc 1.2 or newer, with its library": (
         "profiling/test_renderdoc.py::test_no_renderdoc"
     ),
+    "--check takes a command": (
+        "reduction/test_reduce.py::test_commands_that_cannot_be_run_are_told"
+    ),
+    "--check {}: {}": "reduction/test_reduce.py::test_commands_that_cannot_be_run_are_told",
+    "--check: {} cannot be run (exit code {}): {}": (
+        "reduction/test_reduce.py::test_commands_that_cannot_be_run_are_told"
+    ),
+    "--check: {}: {}": "reduction/test_reduce.py::test_commands_that_cannot_be_run_are_told",
+    "`kernel:Conv/winograd43` a kernel of an operator, as `vknn profile` shows them; `kernel:Conv` "
+    "all of them, so that the host computes it": (
+        "reduction/test_bisect.py::test_a_wrong_kernel_is_named"
+    ),
+    "`tuned:5f0a91c2` a choice that `vknn tune` made": (
+        "reduction/test_bisect.py::test_a_tuned_choice_is_named"
+    ),
+    "no switch makes the difference, not even all of them together: try another device or driver, "
+    "and `vknn reduce` for a small case": (
+        "reduction/test_bisect.py::test_where_no_switch_helps_it_says_so"
+    ),
+    "node {} has no layer's name and type": (
+        "formats/graph_folder/test_graph_folder.py::test_changed_documents_give_errors_or_results"
+    ),
+    "runs and checks it; `vknn run` with the same options gives its results. {}": (
+        "reduction/test_reduce.py::test_a_wrong_kernel_is_named_and_alone"
+    ),
+    "the {} layer {} is one of somebody's own and is not registered: give the file that registers "
+    "it (--layers, vknn.register_layer)": (
+        "formats/graph_folder/test_graph_folder.py::test_a_layer_of_ones_own_is_asked_for"
+    ),
+    "timeout={}, limit={}: both must be above 0 seconds": (
+        "reduction/test_reduce.py::test_a_folder_of_other_files_is_left_alone"
+    ),
+    "timeout={}: it must be above 0 seconds": ("reduction/test_bisect.py::test_no_time_is_refused"),
+    "{} holds other files, such as {}: name a new folder": (
+        "reduction/test_reduce.py::test_a_folder_of_other_files_is_left_alone"
+    ),
     "{} was open when this process was forked, and its driver's threads stayed behind; close it "
     "before, or start processes by spawn": (
         "test_forks.py::test_a_driver_whose_threads_stay_behind"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import runpy
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,6 +12,7 @@ from pathlib import Path
 from vknn import environment
 from vknn.cli.inputs import add_image_arguments
 from vknn.errors import InputError, VknnError
+from vknn.formats.layer_files import run_layer_files
 from vknn.precision import ARITHMETICS, PRECISIONS
 from vknn.session import Session
 from vknn.tool_inputs import needed_inputs
@@ -116,19 +116,6 @@ class ModelFiles:
     weights: Path | None
 
 
-def run_layer_files(args: argparse.Namespace) -> None:
-    """Run of the Python files given with --layers."""
-    for path in args.layers:
-        if not path.is_file():
-            raise VknnError(f"--layers: there is no file {path}")
-        try:
-            runpy.run_path(str(path))
-        except VknnError:
-            raise
-        except Exception as error:
-            raise VknnError(f"--layers {path}: {type(error).__name__}: {error}") from error
-
-
 @contextmanager
 def model_files(args: argparse.Namespace) -> Iterator[ModelFiles]:
     """The files of the model; random weights live as long as this."""
@@ -153,7 +140,7 @@ def disabled(args: argparse.Namespace) -> frozenset[str]:
 @contextmanager
 def opened(args: argparse.Namespace, device: str | None = None) -> Iterator[Session]:
     """A session for the model on the device asked for (or ``device``)."""
-    run_layer_files(args)
+    run_layer_files(args.layers)
     with ExitStack() as stack:
         files = stack.enter_context(model_files(args))
         selector = args.device if device is None else device

@@ -31,6 +31,8 @@ COMMANDS = {
     "compare": "show what is faster or slower in one saved profile than in another",
     "bench": "time whole runs, the cold start and device memory",
     "kernel": "work on one kernel of a model: extract it, run it alone, adopt what came of it",
+    "reduce": "reduce a model that fails to the least part of it that still fails",
+    "bisect": "find the pass, kernel, feature or tuned choice without which a model does not fail",
     "tune": "time every kernel that a layer could use, and remember the fastest",
 }
 

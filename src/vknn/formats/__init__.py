@@ -54,9 +54,11 @@ def load(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
     """The model in a file; ``weights``: its second file, by default the one beside the first.
 
     Raises ModelFormatError for files that are missing, damaged or of no known format, and
-    UnsupportedLayerError for layers that vknn cannot run.
+    UnsupportedLayerError for layers that vknn cannot run. A folder that ``vknn reduce`` wrote is
+    a model, too.
     """
     path, weights = as_path(path), None if weights is None else as_path(weights)
+    path = _main_file(path)
     head = _read_head(path)
     claims = [f for f in formats() if f.recognizes(head)]
     named = [f for f in formats() if path.name.lower().endswith(f.suffixes)]
@@ -77,6 +79,12 @@ def load(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
         if isinstance(error, VknnError):
             raise
         raise OutOfMemoryError(f"{path}: host memory is exhausted by reading it") from error
+
+
+def _main_file(path: Path) -> Path:
+    """The model's file, which in a folder that ``vknn reduce`` wrote is graph.json."""
+    inside = path / "graph.json"
+    return inside if inside.is_file() else path
 
 
 def as_path(file: str | os.PathLike[str]) -> Path:

@@ -99,6 +99,8 @@ class Model(ABC):
     boxes: BoxOutputs | None = None
     #: Inputs that are one number and may be left out -> the number that they have then.
     defaults: Mapping[str, float] = MappingProxyType({})
+    #: Arrays by input that the model brings along; tools take them where none are given.
+    recorded: Mapping[str, np.ndarray] = MappingProxyType({})
     #: Scale and zero point by output, where it holds quantized integers. They stand for the real
     #: numbers scale * (stored - zero point).
     quantization: Mapping[str, tuple[float, int]] = MappingProxyType({})

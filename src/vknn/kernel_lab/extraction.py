@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from vknn import __version__
-from vknn.crosscheck.verify import CUMULATIVE
+from vknn.crosscheck.cumulative import CUMULATIVE
 from vknn.errors import InputError, NullDeviceError
 from vknn.kernel_lab import parameters
 from vknn.kernel_lab.arrays import storage, write_array

@@ -5,6 +5,7 @@ Keys and candidates are plain names here: the runtime does not know what they st
 
 from __future__ import annotations
 
+import hashlib
 import math
 import warnings
 from collections.abc import Mapping
@@ -39,6 +40,11 @@ def tuning_choices(snapshot: Snapshot) -> dict[str, str]:
     """The names of the fastest candidates by key, as measured earlier on this device."""
     entries = load(database_file(environment.read().cache_path(), snapshot))
     return {key: entry.candidate for key, entry in entries.items()}
+
+
+def tuned_switch(key: str) -> str:
+    """Name in VKNN_DISABLE of the choice of this key."""
+    return f"tuned:{hashlib.sha256(key.encode()).hexdigest()[:8]}"
 
 
 def load(path: Path) -> dict[str, TuningEntry]:

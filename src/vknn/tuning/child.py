@@ -14,7 +14,7 @@ import tempfile
 import threading
 from typing import Any
 
-from vknn.tuning.worker import HEAD, Request
+from vknn.tuning.worker import HEAD
 
 #: Seconds that a worker has to end by itself.
 EXIT_SECONDS = 10.0
@@ -25,14 +25,17 @@ class ChildError(Exception):
 
 
 class Child:
-    """A worker. Not usable any more once :meth:`ask` has raised."""
+    """A worker. Not usable any more once :meth:`ask` has raised.
 
-    def __init__(self) -> None:
+    ``module``: its ``main`` is what the process does.
+    """
+
+    def __init__(self, module: str = "vknn.tuning.worker") -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         # The parent's own path, so that classes of its modules can be unpickled.
         path = os.pathsep.join(p or os.getcwd() for p in sys.path)
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from vknn.tuning.worker import main; main()"],
+            [sys.executable, "-c", f"from {module} import main; main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -41,7 +44,7 @@ class Child:
         self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         threading.Thread(target=self._listen, daemon=True).start()
 
-    def ask(self, request: Request, timeout: float) -> dict[str, Any]:
+    def ask(self, request: Any, timeout: float) -> dict[str, Any]:
         """The answer; raises ChildError where none comes within ``timeout`` seconds."""
         assert self._process.stdin is not None
         try:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -191,11 +191,21 @@ def _describe(error: Exception) -> str:
     return str(error) if isinstance(error, VknnError) else f"{type(error).__name__}: {error}"
 
 
+class Answering(Protocol):
+    """Whoever answers requests; an answer that is "fatal" is the last one."""
+
+    def answer(self, request: Any) -> dict[str, Any]: ...
+
+
 def main() -> None:
+    """The process of a tuning worker."""
+    serve(TuningWorker())
+
+
+def serve(worker: Answering) -> None:
     """Loop of answers until standard input ends or the device is of no more use."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever libraries print must not mix with the answers
-    worker = TuningWorker()
     while head := sys.stdin.buffer.read(HEAD.size):
         raw = sys.stdin.buffer.read(HEAD.unpack(head)[0])
         answer = _answer(worker, raw)
@@ -204,7 +214,7 @@ def main() -> None:
             os._exit(1)  # closing would wait for a device that does not answer
 
 
-def _answer(worker: TuningWorker, raw: bytes) -> dict[str, Any]:
+def _answer(worker: Answering, raw: bytes) -> dict[str, Any]:
     try:
         request = pickle.loads(raw)
     except Exception as error:  # an op's module may be out of reach

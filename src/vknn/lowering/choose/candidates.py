@@ -30,7 +30,18 @@ def candidates(node: Node, limits: DeviceLimits, options: LoweringOptions) -> li
     if rule is None or not _possible(node):
         return []
     problem = make_problem(node, limits, options)
-    return _preferred([c for c in rule(problem) if _fits(c, problem)], problem)
+    found = [c for c in rule(problem) if _fits(c, problem)]
+    return _preferred([c for c in found if not _is_off(c, problem)], problem)
+
+
+def kernel_switch(op: str, kernel: str = "") -> str:
+    """Name in VKNN_DISABLE of a kernel of an operator, or of all of them."""
+    return f"kernel:{op}/{kernel}" if kernel else f"kernel:{op}"
+
+
+def _is_off(candidate: Candidate, problem: Problem) -> bool:
+    op, disabled = problem.op.type_name, problem.options.disabled
+    return kernel_switch(op) in disabled or kernel_switch(op, candidate.name) in disabled
 
 
 def _preferred(found: list[Candidate], problem: Problem) -> list[Candidate]:

@@ -48,6 +48,11 @@ def choice_key(problem: str, form: str) -> str:
     return f"{problem} | {form}"
 
 
+def problem_of_choice(key: str) -> str:
+    """The key of the problem that a key of choices is about."""
+    return key.rpartition(" | ")[0]
+
+
 def forms(found: Sequence[Candidate]) -> dict[str, list[Candidate]]:
     """The candidates by form."""
     grouped: dict[str, list[Candidate]] = {}

@@ -1,0 +1,81 @@
+"""``vknn reduce``"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from vknn.cli.arguments import add_inputs, add_model, disabled, model_files, opened, shapes
+from vknn.cli.complaints import STOPPED
+from vknn.cli.feeds import read_feeds
+from vknn.cli.output import progress, write_json
+from vknn.reduction import reduce
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
+    add_inputs(parser, random=True)
+    group = parser.add_argument_group("reduction")
+    group.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FOLDER", help="write the result here"
+    )
+    group.add_argument(
+        "--check",
+        metavar="COMMAND",
+        help="what says whether a candidate fails: it gets the candidate's folder as its last "
+        "argument, and exits with 0 where nothing fails (candidates are verified)",
+    )
+    add_judging(group)
+    group.add_argument(
+        "--limit",
+        type=float,
+        default=600.0,
+        metavar="S",
+        help="seconds after which the best candidate so far is the result (600)",
+    )
+
+
+def add_judging(group: argparse._ActionsContainer) -> None:
+    """The options by which a case is judged."""
+    group.add_argument(
+        "--timeout", type=float, default=60.0, metavar="S", help="seconds that a run may take (60)"
+    )
+    group.add_argument(
+        "--tolerance", type=float, metavar="N", help="error allowed to one operator (vknn verify)"
+    )
+    group.add_argument(
+        "--cumulative-tolerance", type=float, metavar="N", help="error allowed to any value"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Reduction; the exit code is 1 where something fails, and 0 where nothing does."""
+    with opened(args, device="numpy") as session:
+        feeds, sizes = read_feeds(args, session), shapes(args, session)
+    with model_files(args) as files, progress("reduce", args.json) as tell:
+        report = reduce(
+            files.model,
+            feeds,
+            output=args.output,
+            check=args.check,
+            timeout=args.timeout,
+            limit=args.limit,
+            weights=files.weights,
+            device=args.device,
+            precision=args.precision,
+            arithmetic=args.arithmetic,
+            disable=sorted(disabled(args)),
+            layers=args.layers,
+            shapes=sizes,
+            seed=args.seed,
+            tolerance=args.tolerance,
+            cumulative_tolerance=args.cumulative_tolerance,
+            progress=tell,
+        )
+    if args.json:
+        write_json(report.to_json())
+    else:
+        print(report.summary())
+    if report.stopped == "interrupted":
+        return STOPPED
+    return 0 if report.ok else 1
