@@ -115,6 +115,7 @@ def test_two_that_help_together_only_are_called_so(
     assert "no single switch makes the difference" in text
 
 
+@pytest.mark.slow
 def test_where_no_switch_helps_it_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

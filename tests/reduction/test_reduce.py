@@ -170,7 +170,7 @@ def test_a_folder_of_other_files_is_left_alone(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_device")
 def test_the_best_so_far_is_the_result_when_time_is_up(tmp_path: Path) -> None:
-    check = command(tmp_path, f"sleep 0.1; {holds('Softmax')}")
+    check = command(tmp_path, f"sleep 0.5; {holds('Softmax')}")
     report = reduce(write_network(tmp_path), output=tmp_path / "small", check=check, limit=1.0)
     assert report.stopped == "out of time" and report.trials < 12
     assert load(tmp_path / "small").layer_types

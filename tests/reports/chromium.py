@@ -38,7 +38,7 @@ class Page:
     def __init__(self, write: int, read: int) -> None:
         self._write, self._read = write, read
         self._rest, self._number, self._session = b"", 0, ""
-        self._waiting: list[dict[str, Any]] = []
+        self._loaded = False
         self.console: list[str] = []
         self.requests: list[str] = []
         self.blocked: list[str] = []
@@ -67,7 +67,11 @@ class Page:
 
     def open(self, path: Path) -> None:
         """Opening of a file, until it is loaded and drawn."""
+        self._loaded = False
         self.call("Page.navigate", url=path.resolve().as_uri())
+        # An expression that is asked for while one page gives way to another has no answer.
+        while not self._loaded:
+            self._note(self._next())
         self.wait("performance.getEntriesByName('vknn-drawn').length > 0")
 
     def value(self, expression: str) -> Any:
@@ -118,6 +122,8 @@ class Page:
                 self.console.append(json.dumps(parameters["exceptionDetails"])[:1000])
             case "Log.entryAdded":
                 self.console.append(parameters["entry"]["text"])
+            case "Page.loadEventFired":
+                self._loaded = True
             case "Network.loadingFailed":
                 self.blocked.append(parameters.get("blockedReason", ""))
             case "Network.requestWillBeSent":
