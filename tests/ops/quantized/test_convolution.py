@@ -202,7 +202,14 @@ def test_weights_as_bytes() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
-@pytest.mark.parametrize("features", [(), ("integer_dot_mixed",)], ids=["signed", "mixed"])
+@pytest.mark.parametrize(
+    "features",
+    [
+        pytest.param((), id="signed"),
+        # Hundreds of kernels: those of GPUs, with each access.
+        pytest.param(("integer_dot_mixed",), id="mixed", marks=pytest.mark.slow),
+    ],
+)
 def test_dot_products_of_every_sign(dtype: str, features: tuple[str, ...]) -> None:
     """Data, weights and zero points at the ends of their ranges; rows that no vec4 fills."""
     check = functools.partial(check_op, features=features, kind="discrete" if features else None)
