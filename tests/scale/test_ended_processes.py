@@ -251,7 +251,8 @@ def test_a_second_interrupt_leaves_at_once(net: Path, tmp_path: Path) -> None:
     while process.poll() is None and time.monotonic() < begin + 20:
         os.killpg(process.pid, signal.SIGINT)
         time.sleep(0.2)
-    assert process.returncode == 130
+    # One that comes while Python ends kills it; shells call both 130.
+    assert process.returncode in (130, -signal.SIGINT)
     assert time.monotonic() < begin + 10
     process.communicate()
 
