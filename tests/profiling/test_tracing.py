@@ -15,7 +15,9 @@ from tests.small_model import write_small_model
 import vknn
 from vknn.engine import Watch
 from vknn.errors import VknnError
+from vknn.plan import Role
 from vknn.profiling import trace, tracing
+from vknn.profiling.lifetimes import held_in
 
 FEED = {"data": np.random.default_rng(0).standard_normal((3, 8, 8)).astype(np.float32)}
 
@@ -31,12 +33,20 @@ def check_format(document: Any) -> None:
     assert document["displayTimeUnit"] in ("ms", "ns")
     tracks = defaultdict(list)
     names = set()
+    arrows: dict[str, list[str]] = defaultdict(list)
     for event in document["traceEvents"]:
         assert isinstance(event["pid"], int)
-        assert isinstance(event["tid"], int)
         assert isinstance(event["name"], str)
-        assert event["ph"] in ("X", "M")
-        if event["ph"] == "M":
+        assert event["ph"] in ("X", "M", "C", "s", "f")
+        if event["ph"] == "C":
+            assert event["ts"] >= 0
+            assert all(isinstance(value, float) for value in event["args"].values())
+            continue
+        assert isinstance(event["tid"], int)
+        if event["ph"] in ("s", "f"):
+            assert event["ts"] >= 0
+            arrows[event["id"]].append(event["ph"])
+        elif event["ph"] == "M":
             assert event["name"] in ("process_name", "thread_name")
             assert isinstance(event["args"]["name"], str)
             names.add((event["name"], event["pid"], event["tid"]))
@@ -44,6 +54,7 @@ def check_format(document: Any) -> None:
             assert event["ts"] >= 0
             assert event["dur"] >= 0
             tracks[event["pid"], event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
+    assert all(kinds == ["s", "f"] for kinds in arrows.values())
     for (pid, tid), spans in tracks.items():
         assert ("thread_name", pid, tid) in names
         ends: list[float] = []
@@ -105,6 +116,38 @@ def test_dispatches_are_on_the_queue_of_their_session(model: Path, tmp_path: Pat
     assert len(complete(document, "run (on the device)")) == 1
     assert [e["tid"] for e in complete(document, "conv1")] == [1, 1, 1]
     assert len(complete(document, "upload")) == 3
+    arrows = [e for e in document["traceEvents"] if e["ph"] in ("s", "f")]
+    submits = complete(document, "submit 0 and wait")
+    begins = [e["ts"] for e in arrows if e["ph"] == "s"]
+    assert begins == pytest.approx([e["ts"] for e in submits])
+    first = complete(document, "data")
+    assert [e["ts"] for e in arrows if e["ph"] == "f"] == pytest.approx([e["ts"] for e in first])
+
+
+@pytest.mark.device
+def test_counters_of_memory_and_speed(model: Path, tmp_path: Path) -> None:
+    """The same from a profile and from its file: what buffers hold at each command, and GB/s."""
+    result = vknn.profile(model, FEED, device="vulkan", runs=1)
+    result.save(tmp_path / "a.vkprof")
+    for trace_ in (
+        result.to_trace(),
+        vknn.profiling.Profile.load(tmp_path / "a.vkprof").to_trace(),
+    ):
+        check_format(trace_)
+        values = defaultdict(list)
+        for event in trace_["traceEvents"]:
+            if event["ph"] == "C":
+                values[event["name"]].append(event["args"][event["name"]])
+        with vknn.Session(model, device="vulkan") as session:
+            session.run(FEED)
+            (plan,) = vknn.session.engine_of(session).program(FEED).plans
+        held = held_in(plan)
+        assert len(held) == len(plan.commands) > 3
+        assert (
+            0 < held.max() <= sum(n for role, n in plan.arenas.items() if role is not Role.WEIGHT)
+        )
+        assert values["memory (MB)"] == pytest.approx(held / 1e6, abs=1e-3)
+        assert max(values["GB/s"]) > 0
 
 
 def test_nothing_is_left_behind(model: Path, tmp_path: Path) -> None:

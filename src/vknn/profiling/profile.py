@@ -26,7 +26,7 @@ from vknn.profiling.static import StaticProfile
 from vknn.profiling.trace_events import trace_events
 from vknn.profiling.vkprof import about, complete_document, read_document, write_document
 from vknn.profiling.vkprof.summary import about_table
-from vknn.profiling.vkprof.timed_runs import entries_of, timed_run
+from vknn.profiling.vkprof.timed_runs import entries_of, held_of, timed_run
 from vknn.program import Program
 from vknn.reports import page
 from vknn.rich_text import text_of
@@ -197,7 +197,8 @@ class Profile:
     def from_document(cls, document: dict[str, Any]) -> Profile:
         """The profile of a document that ``read_document`` gave."""
         entries = [entries_of(segment) for segment in document["segments"]]
-        runs = [timed_run(run, entries) for run in document["runs"]]
+        held = [held_of(segment) for segment in document["segments"]]
+        runs = [timed_run(run, entries, held) for run in document["runs"]]
         device = document["device"]["name"] if document["device"] is not None else "NumPy"
         plain = [float(seconds) for seconds in document["plain"]]
         # The times are kept once: as lists they take several times the memory.

@@ -5,14 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from vknn import reference
 from vknn.graph import Node
-from vknn.plan import Command, Dispatch
+from vknn.plan import Command, Dispatch, Plan
+from vknn.profiling.lifetimes import held_in
 from vknn.runtime import PlanProfile
 from vknn.segment import Segment
+
+_HELD: WeakKeyDictionary[Plan, np.ndarray] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -41,13 +45,15 @@ class Entry:
 @dataclass(eq=False)
 class SegmentRun:
     """A segment's part of a run. ``start``: seconds since the run began; ``spans`` in seconds since
-    ``start``, a begin and an end for each of ``entries``."""
+    ``start``, a begin and an end for each of ``entries``; ``held``: the bytes that buffers hold at
+    each of them, weights apart."""
 
     entries: list[Entry]
     start: float
     seconds: float
     spans: np.ndarray
     timed: PlanProfile | None = None
+    held: np.ndarray | None = None
 
     @property
     def busy(self) -> float:
@@ -81,7 +87,9 @@ class TimedRun:
         # Else the clocks are taken to meet where the first submit begins.
         spans = timed.spans * 1e-9 + first
         entries = [command_entry(c) for c in segment.plan.commands]
-        self.segments.append(SegmentRun(entries, start, timed.wall, spans, timed))
+        self.segments.append(
+            SegmentRun(entries, start, timed.wall, spans, timed, _held(segment.plan))
+        )
         return timed.outputs
 
     def _on_host(
@@ -97,6 +105,13 @@ class TimedRun:
         seconds = time.perf_counter() - ends[0]
         self.segments.append(SegmentRun(entries, start, seconds, spans))
         return results
+
+
+def _held(plan: Plan) -> np.ndarray:
+    """Bytes held at each command; counted once a plan, as runs are being timed."""
+    if plan not in _HELD:
+        _HELD[plan] = held_in(plan)
+    return _HELD[plan]
 
 
 def covered(spans: np.ndarray) -> float:

@@ -1,13 +1,15 @@
 """A timed run as trace events: one process for the device, one for the host.
 
-The format is Chrome's (the "Trace Event Format"); "X" are complete events, "M" name the tracks;
-times in microseconds.
+The format is Chrome's (the "Trace Event Format"); "X" are complete events, "M" name the tracks, "s"
+and "f" are the ends of arrows, "C" are values of counters; times in microseconds.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from vknn.profiling.records import Entry, SegmentRun, TimedRun
 
@@ -47,6 +49,8 @@ def run_events(run: TimedRun, tracks: Tracks, name: str, began: float = 0.0) -> 
         start = began + segment.start
         events += _commands(segment, tracks, start)
         events += _host_steps(segment, tracks, start)
+        events += _arrows(segment, tracks, start)
+        events += _counters(segment, tracks, start)
     return events
 
 
@@ -72,6 +76,61 @@ def _host_steps(segment: SegmentRun, tracks: Tracks, start: float) -> list[Event
         events.append(event(track, name, start + begin, end - begin))
     downloading = start + timed.wall - timed.download
     return [*events, event(track, "download", downloading, timed.download)]
+
+
+def _arrows(segment: SegmentRun, tracks: Tracks, start: float) -> list[Event]:
+    """An arrow from each submit to the first command that began behind it."""
+    if segment.timed is None or not len(segment.spans):
+        return []
+    events: list[Event] = []
+    for number, (begin, _) in enumerate(segment.timed.submits):
+        behind = np.flatnonzero(segment.spans[:, 0] >= begin)
+        if not len(behind):
+            continue
+        # The number has to be the only one of its kind in a trace: its time is.
+        name = f"{tracks.queue[0]}-{start + begin:.9f}-{number}"
+        for kind, track, moment in (
+            ("s", tracks.steps, begin),
+            ("f", tracks.queue, segment.spans[behind[0], 0]),
+        ):
+            event_ = {
+                "ph": kind,
+                "pid": track[0],
+                "tid": track[1],
+                "name": "submit",
+                "cat": "submit",
+                "id": name,
+                "ts": float(start + moment) * 1e6,
+            }
+            events.append({**event_, "bp": "e"} if kind == "f" else event_)
+    return events
+
+
+def _counters(segment: SegmentRun, tracks: Tracks, start: float) -> list[Event]:
+    """GB/s of each command that tells its bytes, and the bytes that buffers hold meanwhile."""
+    if segment.timed is None:
+        return []
+    events = []
+    for place, (entry, (begin, end)) in enumerate(zip(segment.entries, segment.spans, strict=True)):
+        if segment.held is not None:
+            megabytes = int(segment.held[place]) / 1e6
+            events.append(_value(tracks, "memory (MB)", start + begin, megabytes))
+        if entry.nbytes and end > begin:
+            speed = entry.nbytes / (end - begin) / 1e9
+            events.append(_value(tracks, "GB/s", start + begin, speed))
+            events.append(_value(tracks, "GB/s", start + end, 0.0))
+    return events
+
+
+def _value(tracks: Tracks, name: str, moment: float, value: float) -> Event:
+    """A counter's value from a moment on, in seconds."""
+    return {
+        "ph": "C",
+        "pid": tracks.queue[0],
+        "name": name,
+        "ts": float(moment) * 1e6,
+        "args": {name: round(float(value), 3)},
+    }
 
 
 def _arguments(entry: Entry, microseconds: float) -> dict[str, Any]:

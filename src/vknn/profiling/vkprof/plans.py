@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from vknn.lowering.kit.parameters import parameters_of
-from vknn.plan import Barrier, Command, Copy, Dispatch, Fill, Plan, Role, View, accesses
+from vknn.plan import Barrier, Command, Copy, Dispatch, Fill, Plan, View
+from vknn.profiling.lifetimes import lifetimes
 from vknn.profiling.records import Entry, command_entry, host_entry
 from vknn.profiling.vkprof.layers import apart
 from vknn.runtime.spirv import glsl, modules
@@ -159,26 +160,14 @@ def _number(value: Any) -> Any:
 
 
 def _buffers(plan: Plan) -> list[dict[str, Any]]:
-    end = max(0, len(plan.commands) - 1)
-    lives: dict[int, tuple[int, int]] = {}
-    for number, command in enumerate(plan.commands):
-        for touched, _ in accesses(command):
-            lives[touched] = (lives.get(touched, (number, 0))[0], number)
-    found = []
-    for index, buffer in enumerate(plan.buffers):
-        first, last = lives.get(index, (None, None))
-        if first is not None and buffer.role in (Role.INPUT, Role.WEIGHT):
-            first = 0
-        if last is not None and buffer.role in (Role.OUTPUT, Role.WEIGHT):
-            last = end
-        found.append(
-            {
-                "name": buffer.name,
-                "role": buffer.role.value,
-                "offset": int(buffer.offset),
-                "nbytes": int(buffer.nbytes),
-                "first": first,
-                "last": last,
-            }
-        )
-    return found
+    return [
+        {
+            "name": buffer.name,
+            "role": buffer.role.value,
+            "offset": int(buffer.offset),
+            "nbytes": int(buffer.nbytes),
+            "first": first,
+            "last": last,
+        }
+        for buffer, (first, last) in zip(plan.buffers, lifetimes(plan), strict=True)
+    ]

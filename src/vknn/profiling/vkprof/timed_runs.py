@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from vknn.profiling.lifetimes import held_bytes
 from vknn.profiling.records import Entry, SegmentRun, TimedRun
 from vknn.runtime import PlanProfile
 
@@ -18,10 +19,12 @@ def run_document(run: TimedRun) -> dict[str, Any]:
     return {"seconds": rounded(run.seconds), "segments": [_segment(s) for s in run.segments]}
 
 
-def timed_run(document: dict[str, Any], entries: list[list[Entry]]) -> TimedRun:
-    """The run that :func:`run_document` described; ``entries`` of each segment."""
-    parts = zip(document["segments"], entries, strict=True)
-    segments = [_segment_run(segment, own) for segment, own in parts]
+def timed_run(
+    document: dict[str, Any], entries: list[list[Entry]], held: list[np.ndarray | None]
+) -> TimedRun:
+    """The run that :func:`run_document` described; ``entries`` and ``held`` of each segment."""
+    parts = zip(document["segments"], entries, held, strict=True)
+    segments = [_segment_run(*part) for part in parts]
     return TimedRun(segments, 0.0, float(document["seconds"]))
 
 
@@ -41,6 +44,14 @@ def entries_of(segment: dict[str, Any]) -> list[Entry]:
     ]
 
 
+def held_of(segment: dict[str, Any]) -> np.ndarray | None:
+    """Bytes held at each command of a segment's document; None on the host."""
+    if segment["where"] != "vulkan":
+        return None
+    buffers = ((b["role"], b["nbytes"], (b["first"], b["last"])) for b in segment["buffers"])
+    return held_bytes(buffers, len(segment["commands"]))
+
+
 def rounded(seconds: float) -> float:
     return round(float(seconds), _DIGITS)
 
@@ -57,14 +68,17 @@ def _segment(segment: SegmentRun) -> dict[str, Any]:
     }
 
 
-def _segment_run(document: dict[str, Any], entries: list[Entry]) -> SegmentRun:
+def _segment_run(
+    document: dict[str, Any], entries: list[Entry], held: np.ndarray | None
+) -> SegmentRun:
     spans, submits = (_array(document[name]) for name in ("spans", "submits"))
     timed = None
     if document["upload"] is not None and document["download"] is not None:
         first = float(spans[0, 0]) if len(spans) else 0.0
         wall, up, down = (float(document[n]) for n in ("seconds", "upload", "download"))
         timed = PlanProfile({}, (spans - first) * 1e9, submits, up, down, wall, first)
-    return SegmentRun(entries, float(document["start"]), float(document["seconds"]), spans, timed)
+    start, seconds = float(document["start"]), float(document["seconds"])
+    return SegmentRun(entries, start, seconds, spans, timed, held)
 
 
 def _intervals(spans: np.ndarray) -> list[list[float]]:
