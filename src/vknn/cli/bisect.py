@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from vknn.cli.arguments import add_inputs, add_model, disabled, model_files, opened, shapes
+from vknn.cli.arguments import add_inputs, add_model, model_files, opened, shapes
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import progress, write_json
-from vknn.cli.reduce import add_judging
+from vknn.cli.reduce import add_judging, judging
 from vknn.reduction import bisect
 
 
@@ -32,19 +32,10 @@ def run(args: argparse.Namespace) -> int:
         report = bisect(
             files.model,
             feeds,
-            check=args.check,
-            timeout=args.timeout,
             weights=files.weights,
-            device=args.device,
-            precision=args.precision,
-            arithmetic=args.arithmetic,
-            disable=sorted(disabled(args)),
-            layers=args.layers,
             shapes=sizes,
-            seed=args.seed,
-            tolerance=args.tolerance,
-            cumulative_tolerance=args.cumulative_tolerance,
             progress=tell,
+            **judging(args),
         )
     if args.json:
         write_json(report.to_json())

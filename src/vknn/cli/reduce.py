@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from vknn.cli.arguments import add_inputs, add_model, disabled, model_files, opened, shapes
 from vknn.cli.complaints import STOPPED
@@ -48,6 +49,22 @@ def add_judging(group: argparse._ActionsContainer) -> None:
     )
 
 
+def judging(args: argparse.Namespace) -> dict[str, Any]:
+    """What a case is run with and judged by, as ``reduce`` and ``bisect`` take it."""
+    return {
+        "check": args.check,
+        "timeout": args.timeout,
+        "device": args.device,
+        "precision": args.precision,
+        "arithmetic": args.arithmetic,
+        "disable": sorted(disabled(args)),
+        "layers": args.layers,
+        "seed": args.seed,
+        "tolerance": args.tolerance,
+        "cumulative_tolerance": args.cumulative_tolerance,
+    }
+
+
 def run(args: argparse.Namespace) -> int:
     """Reduction; the exit code is 1 where something fails, and 0 where nothing does."""
     with opened(args, device="numpy") as session:
@@ -57,20 +74,11 @@ def run(args: argparse.Namespace) -> int:
             files.model,
             feeds,
             output=args.output,
-            check=args.check,
-            timeout=args.timeout,
             limit=args.limit,
             weights=files.weights,
-            device=args.device,
-            precision=args.precision,
-            arithmetic=args.arithmetic,
-            disable=sorted(disabled(args)),
-            layers=args.layers,
             shapes=sizes,
-            seed=args.seed,
-            tolerance=args.tolerance,
-            cumulative_tolerance=args.cumulative_tolerance,
             progress=tell,
+            **judging(args),
         )
     if args.json:
         write_json(report.to_json())
