@@ -127,3 +127,38 @@ def test_what_cannot_be_compared(model: Path, tmp_path: Path) -> None:
         against(model, tmp_path / "bad.npz", feeds, device="numpy")
     wrong = against(model, {"fc": np.zeros(7), **feeds}, device="numpy")
     assert wrong.unmatched == ("fc",)
+
+
+def test_a_model_and_a_record_on_the_command_line(
+    model: Path,
+    record: dict[str, np.ndarray],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A record of another engine's that is wrong in one tensor: it is named, and who is alone."""
+    inputs = {"data": record.pop("data")}
+    write_tensors(tmp_path / "inputs.npz", inputs)
+    write_tensors(tmp_path / "good.npz", record)
+    record["conv1"] = record["conv1"] + np.float32(0.5)
+    write_tensors(tmp_path / "bad.npz", record)
+    argv = ["compare", str(model), "--device", "numpy", "--inputs", str(tmp_path / "inputs.npz")]
+    assert main([*argv, "--against", str(tmp_path / "good.npz")]) == 0
+    assert "recorded tensors agree" in capsys.readouterr().out
+    assert main([*argv, "--against", str(tmp_path / "bad.npz"), "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert [row["recorded"] for row in report["rows"] if row["alone"]] == ["conv1"]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ((), "give two saved profiles, or a model and --against"),
+        (("b.vkprof", "--device", "numpy"), "--device needs --against"),
+        (("b.vkprof", "--against", "a.npz"), "leave out the second file"),
+    ],
+)
+def test_options_of_the_other_comparison(
+    options: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", "a.vkprof", *options]) == 2
+    assert text in capsys.readouterr().err

@@ -7,6 +7,13 @@ from vknn.runtime.vulkan import vk_result
 
 #: Texts whose remedy other tests apply.
 ELSEWHERE = {
+    "give two saved profiles, or a model and --against FILE.npz": (
+        "crosscheck/test_against.py::test_options_of_the_other_comparison"
+    ),
+    "--{} needs --against": "crosscheck/test_against.py::test_options_of_the_other_comparison",
+    "--against compares one model with a record: leave out the second file": (
+        "crosscheck/test_against.py::test_options_of_the_other_comparison"
+    ),
     "no counters are named: --counters list shows what there is": (
         "profiling/test_counters.py::test_unknown_counters"
     ),

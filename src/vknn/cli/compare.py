@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.text import Text
 
+from vknn.cli.against import add_against, refuse_half, run_against
 from vknn.cli.arguments import add_json
 from vknn.cli.complaints import FAILED
 from vknn.cli.output import show, write_json
@@ -18,8 +19,8 @@ from vknn.profiling.comparison import junit, markdown
 
 def add(parser: argparse.ArgumentParser) -> None:
     what = "a file that vknn profile --save wrote, or a folder of them, a process each"
-    parser.add_argument("before", type=Path, help=what)
-    parser.add_argument("after", type=Path, help="the same of the other side")
+    parser.add_argument("before", type=Path, help=f"{what}; with --against a model")
+    parser.add_argument("after", type=Path, nargs="?", help="the same of the other side")
     parser.add_argument(
         "--paired",
         action="store_true",
@@ -30,6 +31,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--sort", choices=("plan", "time"), default="plan", help="order of the table (plan)"
     )
     parser.add_argument("--limit", type=int, metavar="N", help="show only the first N rows")
+    add_against(parser)
     add_json(parser)
 
 
@@ -46,7 +48,10 @@ def add_verdict(parser: argparse._ActionsContainer) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Saved profiles compared; needs neither the model nor a device."""
+    """Saved profiles compared, which needs neither model nor device; or a model and a record."""
+    refuse_half(args)
+    if args.against is not None:
+        return run_against(args)
     found = compare(_files(args.before), _files(args.after), paired=args.paired)
     return reported(found, args)
 

@@ -28,7 +28,7 @@ COMMANDS = {
     "batch-node": "print the options of `ray start` by which a machine offers its devices",
     "profile": "time every dispatch",
     "report": "show a profile that was saved",
-    "compare": "show what is faster or slower in one saved profile than in another",
+    "compare": "compare two saved profiles, or a model with another engine's tensors",
     "bench": "time whole runs, the cold start and device memory",
     "kernel": "work on one kernel of a model: extract it, run it alone, adopt what came of it",
     "reduce": "reduce a model that fails to the least part of it that still fails",

@@ -99,5 +99,5 @@ function timelineSection() {
     }, { passive: false });
     drawing.redraw();
   });
-  return section("timeline", "Timeline", el("p", { class: "about" }, "The run of median length. The clocks of host and device are taken to meet where the first submit begins."), host);
+  return section("timeline", "Timeline", el("p", { class: "about" }, "The run of median length. Host and device are on one clock where the driver has calibrated timestamps; else their clocks are taken to meet where the first submit begins."), host);
 }
