@@ -137,10 +137,11 @@ class Engine:
             # Execute.
             if kept:
                 kept = [name for name in kept if name not in self.model.host_outputs]
-            if Watch.run is None:
+            watched = Watch.run  # once: another thread may end it meanwhile
+            if watched is None:
                 results = program.run(arrays, None, kept)
             else:
-                results = Watch.run(self, program, arrays, kept)
+                results = watched(self, program, arrays, kept)
             if program.shared != set():
                 program.own(results)
             if self._state:
