@@ -33,7 +33,7 @@ def page(place: Place) -> Path:
 
 CASES = [
     Case(
-        "--html is a page of one measured profile: leave out --static and --versus",
+        "--html is a page of what is measured: leave out --static",
         lambda p: profiled(p, "--static", "--html", page(p)),
         lambda p: profiled(p, "--html", page(p)),
     ),

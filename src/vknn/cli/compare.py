@@ -31,6 +31,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--sort", choices=("plan", "time"), default="plan", help="order of the table (plan)"
     )
     parser.add_argument("--limit", type=int, metavar="N", help="show only the first N rows")
+    parser.add_argument("--html", type=Path, metavar="FILE.html", help="write it as a page")
     add_against(parser)
     add_json(parser)
 
@@ -66,6 +67,8 @@ def reported(found: ProfileComparison, args: argparse.Namespace) -> int:
         if path is not None:
             with replacing(path) as file:
                 file.write(text().encode())
+    if args.html is not None:
+        found.save_html(args.html)
     if args.json:
         write_json(found.to_json())
     else:

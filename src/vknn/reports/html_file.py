@@ -13,7 +13,7 @@ import hashlib
 import html
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -26,6 +26,8 @@ SCRIPTS = (
     *("icicle.js", "timeline.js", "roofline.js", "memory.js", "glsl.js", "source.js"),
     *("detail.js", "layers.js", "check.js", "main.js"),
 )
+#: Those of a comparison.
+COMPARISON = ("base.js", "chart.js", "comparison.js")
 #: What would end a script block, or a line of a script, in some browser's eyes.
 _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
@@ -61,15 +63,24 @@ def page(document: Mapping[str, Any], verify: Mapping[str, Any] | None = None) -
         vknn.VknnError: A document is not what it should be, or they are of different models.
     """
     data = report_data(document, verify)
+    return _assembled(data["title"], data, SCRIPTS)
+
+
+def comparison_page(document: Mapping[str, Any]) -> str:
+    """A comparison of profiles, ``ProfileComparison.document()``, as the text of an HTML file."""
+    return _assembled(f"{document['before']} and {document['after']}", document, COMPARISON)
+
+
+def _assembled(title: str, data: Mapping[str, Any], scripts: Sequence[str]) -> str:
     style = _part("page.css")
-    script = "(() => {\n" + "\n".join(_part(name) for name in SCRIPTS) + "})();\n"
+    script = "(() => {\n" + "\n".join(_part(name) for name in scripts) + "})();\n"
     policy = (
         f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
         "base-uri 'none'; form-action 'none'"
     )
     return _PAGE.format(
         policy=policy,
-        title=html.escape(f"{data['title']}: vknn profile"),
+        title=html.escape(f"{title}: vknn profile"),
         style=style,
         script=script,
         data=embedded(data),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -10,7 +11,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from vknn.named_files import replacing
 from vknn.profiling.labels import named_cell, shortened
+from vknn.reports import comparison_page
 from vknn.rich_text import text_of
 
 SLOWER, FASTER, SAME, CANNOT_TELL = "slower", "faster", "same", "cannot tell"
@@ -98,6 +101,15 @@ class ProfileComparison:
         """The comparison as JSON takes it; times in seconds."""
         rows = [{**asdict(r), "difference": r.difference} for r in (self.whole, *self.rows)]
         return {**asdict(self), "whole": rows[0], "rows": rows[1:]}
+
+    def to_html(self) -> str:
+        """The comparison as a page: both sides, what made the difference, and all layers."""
+        return comparison_page(self.document())
+
+    def save_html(self, path: str | os.PathLike[str]) -> None:
+        """The page of :meth:`to_html` written to a file."""
+        with replacing(path) as file:
+            file.write(self.to_html().encode())
 
     def table(self, order: str = "plan", limit: int | None = None) -> Table:
         """The whole and the rows as a rich table.
