@@ -20,7 +20,7 @@ Shown = Callable[[ProfileComparison], chromium.Page]
 
 @pytest.fixture
 def shown(tab: chromium.Page, tmp_path: Path) -> Iterator[Shown]:
-    """Opens a comparison's page; at the end nothing was logged, and nothing asked of any network."""
+    """Opens a comparison's page; at the end nothing was logged, nor asked of any network."""
     tab.console.clear()
     tab.requests.clear()
 

@@ -50,7 +50,7 @@ def add_judging(group: argparse._ActionsContainer) -> None:
 
 
 def judging(args: argparse.Namespace) -> dict[str, Any]:
-    """What a case is run with and judged by, as ``reduce`` and ``bisect`` take it."""
+    """Options of a case, by which it is run and judged, as ``reduce`` and ``bisect`` take them."""
     return {
         "check": args.check,
         "timeout": args.timeout,
