@@ -65,10 +65,10 @@ class Page:
                 return answer["result"]
             self._note(answer)
 
-    def open(self, path: Path) -> None:
-        """Opening of a file, until it is loaded and drawn."""
+    def open(self, path: Path, place: str = "") -> None:
+        """Opening of a file, until it is loaded and drawn; ``place``: "#" and what it names."""
         self._loaded = False
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.call("Page.navigate", url=path.resolve().as_uri() + place)
         # An expression that is asked for while one page gives way to another has no answer.
         while not self._loaded:
             self._note(self._next())
