@@ -116,9 +116,11 @@ function drawLate(host, draw) {
     watcher.unobserve(host);
     if (!host.drawn) {
       host.drawn = true;
+      host.classList.remove("late");
       draw();
     }
   };
+  host.classList.add("late"); // room, so that what is below stays where it is
   late.push(host);
   watcher.observe(host);
 }
