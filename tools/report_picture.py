@@ -1,7 +1,9 @@
-"""Picture of a report: the top of the page that ``vknn profile --html`` writes, in Chromium.
+"""Picture of a report: the top of the page that ``--html`` writes, in Chromium.
 
     vknn profile net.param --html report.html
-    python tools/report_picture.py report.html docs/report.png --dispatch 12
+    python tools/report_picture.py report.html docs/report.png --select dispatch=12
+    vknn verify net.param --metrics --html check.html
+    python tools/report_picture.py check.html docs/check.png --select layer=3
 
 Needs Chromium (Debian: apt-get install chromium). The pictures of docs/ are made this way.
 """
@@ -19,12 +21,12 @@ from PIL import Image
 COLOURS = 128
 
 
-def picture(report: Path, target: Path, *, width: int, height: int, dispatch: int | None) -> None:
-    """Screenshot of a report's first ``height`` pixels, with a dispatch selected."""
+def picture(report: Path, target: Path, *, width: int, height: int, selected: str) -> None:
+    """Screenshot of a report's first ``height`` pixels; ``selected``: what the address names."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         raise SystemExit("error: no Chromium. On Debian or Ubuntu: apt-get install chromium")
-    address = report.resolve().as_uri() + ("" if dispatch is None else f"#dispatch={dispatch}")
+    address = f"{report.resolve().as_uri()}#{selected}"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         shot = Path(folder) / "shot.png"
         command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
@@ -41,7 +43,7 @@ if __name__ == "__main__":
     parser.add_argument("target", type=Path)
     parser.add_argument("--width", type=int, default=1440)
     parser.add_argument("--height", type=int, default=1900)
-    parser.add_argument("--dispatch", type=int)
+    parser.add_argument("--select", default="", metavar="dispatch=N|layer=N")
     given = parser.parse_args()
     size = {"width": given.width, "height": given.height}
-    picture(given.report, given.target, dispatch=given.dispatch, **size)
+    picture(given.report, given.target, selected=given.select, **size)

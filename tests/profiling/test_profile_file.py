@@ -17,9 +17,9 @@ from tests.small_model import write_small_model
 import vknn
 from vknn.cli.main import main
 from vknn.errors import VknnError
+from vknn.graph.layers import apart
 from vknn.profiling import Limits, Profile, read_document
 from vknn.profiling.vkprof import file as files
-from vknn.profiling.vkprof.layers import apart
 from vknn.runtime.spirv.specialize import specialized
 
 LIMITS = Limits("device", "driver 1", {"1 vec4": 10.0}, {"storage buffer": 5.0}, 1e-5, 1e-6)

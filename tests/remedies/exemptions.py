@@ -7,6 +7,9 @@ from vknn.runtime.vulkan import vk_result
 
 #: Texts whose remedy other tests apply.
 ELSEWHERE = {
+    "--html is a page of one input, and there are many: name the worst one": (
+        "reports/test_check_page.py::test_many_inputs_have_no_page"
+    ),
     "give two saved profiles, or a model and --against FILE.npz": (
         "crosscheck/test_against.py::test_options_of_the_other_comparison"
     ),

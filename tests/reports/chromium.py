@@ -21,6 +21,9 @@ ARGUMENTS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     *("--disable-extensions", "--remote-debugging-pipe", "--window-size=1500,1000"),
+    # A tab that Chromium takes to be hidden draws nothing, and is told of nothing that comes near.
+    *("--disable-renderer-backgrounding", "--disable-backgrounding-occluded-windows"),
+    "--disable-background-timer-throttling",
     "--host-resolver-rules=MAP * ~NOTFOUND",
 )
 DEADLINE = 60.0
@@ -50,6 +53,7 @@ class Page:
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
+        self.call("Page.bringToFront")
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Answer to a command of the DevTools protocol."""
@@ -65,10 +69,10 @@ class Page:
                 return answer["result"]
             self._note(answer)
 
-    def open(self, path: Path) -> None:
-        """Opening of a file, until it is loaded and drawn."""
+    def open(self, path: Path, place: str = "") -> None:
+        """Opening of a file, until it is loaded and drawn; ``place``: "#" and what it names."""
         self._loaded = False
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.call("Page.navigate", url=path.resolve().as_uri() + place)
         # An expression that is asked for while one page gives way to another has no answer.
         while not self._loaded:
             self._note(self._next())
@@ -87,6 +91,14 @@ class Page:
         while not self.value(expression):
             assert time.monotonic() < end, f"{expression} stayed false: {self.console}"
             time.sleep(0.02)
+
+    def scroll_to(self, part: str, drawn: str) -> None:
+        """Scrolling to an element by its id, until the selector ``drawn`` finds something.
+
+        Parts above grow when they are drawn, and may push it out of sight again.
+        """
+        there = f"document.getElementById({json.dumps(part)}).scrollIntoView()"
+        self.wait(f"({there}, document.querySelector({json.dumps(drawn)}) !== null)")
 
     def key(self, key: str) -> None:
         """A key, pressed and let go."""

@@ -26,8 +26,7 @@ Shown = Callable[..., Page]
 
 
 def opened(page: Page) -> None:
-    page.value("document.getElementById('check').scrollIntoView()")
-    page.wait("document.querySelector('#check .piece') !== null")
+    page.scroll_to("check", "#check .piece")
 
 
 def test_the_layer_that_is_wrong_is_red_and_says_where(shown: Shown) -> None:
@@ -76,8 +75,7 @@ def test_layers_on_a_circle_and_many_layers(shown: Shown) -> None:
     assert len(page.value(CLASSES)) == 3
     made = chained(document(3001, per_layer=1, runs=1))
     page = shown(made, verification(made, wrong=7))
-    page.value("document.getElementById('check').scrollIntoView()")
-    page.wait("document.querySelector('#check article') !== null")
+    page.scroll_to("check", "#check article")
     assert page.value("document.querySelectorAll('#check article').length") == 1
 
 

@@ -27,8 +27,7 @@ def shown(tab: chromium.Page, tmp_path: Path) -> Iterator[Shown]:
     def show(found: ProfileComparison) -> chromium.Page:
         found.save_html(tmp_path / "comparison.html")
         tab.open(tmp_path / "comparison.html")
-        tab.value("document.getElementById('waterfall').scrollIntoView()")
-        tab.wait("document.querySelector('#waterfall .piece') !== null")
+        tab.scroll_to("waterfall", "#waterfall .piece")
         return tab
 
     yield show

@@ -34,14 +34,12 @@ def number(text: str) -> float:
 def draw_all(page: Page) -> None:
     """All parts, as a reader sees them who scrolls to each."""
     for part in ("where", "timeline", "roofline", "memory", "source"):
-        page.value(f"document.getElementById('{part}').scrollIntoView()")
-        page.wait(f"document.querySelector('#{part} .piece, #{part} pre, #{part} > p') !== null")
+        page.scroll_to(part, f"#{part} .piece, #{part} pre, #{part} > p")
 
 
 def pieces(page: Page, part: str) -> list[str]:
     """What the pieces of a part's charts are called."""
-    page.value(f"document.getElementById('{part}').scrollIntoView()")
-    page.wait(f"document.querySelector('#{part} .piece') !== null")
+    page.scroll_to(part, f"#{part} .piece")
     found = f"[...document.querySelectorAll('#{part} .piece')]"
     return page.value(f"{found}.map(piece => piece.getAttribute('aria-label'))")
 

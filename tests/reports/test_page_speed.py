@@ -33,7 +33,6 @@ def test_twenty_thousand_dispatches(tab: Page, tmp_path: Path) -> None:
     assert tab.value("document.querySelectorAll('#table tbody tr').length") < 100
     for part in ("where", "timeline", "roofline", "memory"):
         begin = tab.value("performance.now()")
-        tab.value(f"document.getElementById('{part}').scrollIntoView()")
-        tab.wait(f"document.querySelector('#{part} .piece') !== null")
+        tab.scroll_to(part, f"#{part} .piece")
         assert tab.value("performance.now()") - begin < 5000, part
         assert tab.value(f"document.querySelectorAll('#{part} .piece').length") < 10_000

@@ -50,6 +50,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--failures", action="store_true", help="show only what fails")
     group.add_argument("--dump", type=Path, metavar="FILE.npz", help="write all arrays here")
+    group.add_argument("--html", type=Path, metavar="FILE.html", help="write a page of layers")
     _add_metrics(parser.add_argument_group("metrics"))
     _add_many(
         parser.add_argument_group(
@@ -109,8 +110,11 @@ def run(args: argparse.Namespace) -> int:
     args.search_asked = args.search is not None or args.search_steps is not None
     with opened(args) as session, progress("verify", args.json) as tell:
         report = _report(args, session, tell)
-    if isinstance(report, VerifyReport) and args.dump is not None:
-        report.dump(args.dump)
+    if isinstance(report, VerifyReport):
+        if args.dump is not None:
+            report.dump(args.dump)
+        if args.html is not None:
+            report.save_html(args.html)
     if isinstance(report, DataReport) and args.keep_worst is not None:
         report.keep_worst(args.keep_worst)
     if args.json:
@@ -141,6 +145,8 @@ def _report(args: argparse.Namespace, session: Session, tell: Any) -> VerifyRepo
         return verify(session, one, **options)
     if args.dump is not None:
         raise InputError("--dump writes the arrays of one input, and there are many")
+    if args.html is not None:
+        raise InputError("--html is a page of one input, and there are many: name the worst one")
     if records is None:
         names = " ".join(args.input)
         records = iter([InputRecord(names or f"random {args.seed}", one)])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from rich.console import Group, RenderableType
@@ -22,6 +24,7 @@ from vknn.crosscheck.metrics_table import (
 )
 from vknn.crosscheck.row import VerifyRow
 from vknn.named_files import replacing
+from vknn.reports import check_page
 from vknn.rich_text import text_of
 
 
@@ -38,6 +41,7 @@ class VerifyReport:
             "<output>/cumulative", with the names of the rows' outputs.
         agreement: Of the answers of both sides, where metrics are asked for and outputs are scores
             or boxes; else None.
+        layers: The model's layers with the tensors between them, for the page.
     """
 
     model: str
@@ -46,6 +50,7 @@ class VerifyReport:
     outputs: tuple[tuple[str, ArrayComparison], ...] = ()
     arrays: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     agreement: AnswerAgreement | None = None
+    layers: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     @property
     def ok(self) -> bool:
@@ -108,6 +113,15 @@ class VerifyReport:
             document["first_not_finite"] = source and dataclasses.asdict(source)
             document["agreement"] = agreement and dataclasses.asdict(agreement)
         return json_text(document, indent=None if self.has_metrics else 2)
+
+    def to_html(self) -> str:
+        """The report as one HTML file: layers coloured by error, and what is known of each."""
+        return check_page(json.loads(self.to_json()), self.layers)
+
+    def save_html(self, path: str | os.PathLike[str]) -> None:
+        """The page of :meth:`to_html` written to a file."""
+        with replacing(path) as file:
+            file.write(self.to_html().encode())
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """The arrays written to a compressed .npz file."""

@@ -1,5 +1,5 @@
 """Reports: a profile as one HTML file that needs neither network nor server."""
 
-from vknn.reports.html_file import comparison_page, page, save
+from vknn.reports.html_file import check_page, comparison_page, page, save
 
-__all__ = ["comparison_page", "page", "save"]
+__all__ = ["check_page", "comparison_page", "page", "save"]

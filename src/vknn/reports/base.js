@@ -66,6 +66,16 @@ const selection = {
   },
 };
 
+// Names with their values, those that have one.
+function pairs(lines) {
+  return el("dl", {}, ...lines.filter(([, value]) => value !== "" && value !== null && value !== undefined).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+}
+
+// A colour's place in a legend.
+function swatch(name) {
+  return el("svg:svg", { width: 12, height: 12, "aria-hidden": "true" }, el("svg:rect", { width: 12, height: 12, class: name }));
+}
+
 // Choices in a row, of which one is on.
 function choices(label, names, chosen, act) {
   const options = names.map(([value, name]) =>
@@ -106,9 +116,11 @@ function drawLate(host, draw) {
     watcher.unobserve(host);
     if (!host.drawn) {
       host.drawn = true;
+      host.classList.remove("late");
       draw();
     }
   };
+  host.classList.add("late"); // room, so that what is below stays where it is
   late.push(host);
   watcher.observe(host);
 }

@@ -13,14 +13,13 @@ MOST_CHANNELS, MOST_SIDE, MOST_BARS = 1024, 64, 256
 _FIELDS = ("max_abs", "max_rel", "excess", "worst", "expected", "actual", "problem")
 
 
-def check_data(verify: Mapping[str, Any], document: Mapping[str, Any]) -> dict[str, Any]:
-    """Rows of a cross-check, and the graph of the profile's layers that they colour.
+def check_data(verify: Mapping[str, Any], layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Rows of a cross-check, and the graph of the layers that they colour.
 
     Args:
         verify: What ``vknn verify --json`` wrote, with or without metrics.
-        document: The profile of the same model.
+        layers: Those of a profile's document, or of the report itself.
     """
-    layers = document["layers"]
     places = _places(layers)
     rows = [_row(row, places) for row in verify["rows"]]
     if layers and rows and not any(row["layers"] for row in rows):

@@ -86,7 +86,7 @@ function waterfallSection() {
   const host = el("div", {});
   const count = Math.min(data.rows.filter((row) => row.difference !== 0).length, MOST_STEPS + 1) + 2;
   drawLate(host, () => chart(host, "What made the difference", 22 * count, drawWaterfall).redraw());
-  const legend = el("p", { class: "legend" }, ...[["e3", "slower"], ["e0", "faster"], ["c8", "may be chance"]].map(([name, word]) => el("span", { class: "key" }, el("svg:svg", { width: 12, height: 12, "aria-hidden": "true" }, rect(0, 0, 12, 12, name)), word)));
+  const legend = el("p", { class: "legend" }, ...[["e3", "slower"], ["e0", "faster"], ["c8", "may be chance"]].map(([name, word]) => el("span", { class: "key" }, swatch(name), word)));
   return section("waterfall", "What made the difference", legend, el("p", { class: "about" }, "Medians of dispatches, from their sum before to that after: the largest differences, in the order of the plan. The axis does not begin at 0 where differences are small."), host);
 }
 

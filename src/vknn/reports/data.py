@@ -34,7 +34,7 @@ def report_data(
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise VknnError(f"no complete profile: {type(error).__name__}: {error}") from error
     try:
-        return data | {"check": None if verify is None else check_data(verify, document)}
+        return data | {"check": None if verify is None else check_data(verify, document["layers"])}
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise VknnError(f"no cross-check: {type(error).__name__}: {error}") from error
 

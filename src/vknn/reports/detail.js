@@ -11,10 +11,6 @@ function detailPanel() {
   return panel;
 }
 
-function pairs(lines) {
-  return el("dl", {}, ...lines.filter(([, value]) => value !== "" && value !== null && value !== undefined).flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
-}
-
 function detailParts(c) {
   const rate = (amount, unit) => (amount && c.median ? `${fixed(amount / c.median / 1e3, 2)} ${unit}` : "");
   return [

@@ -18,6 +18,7 @@ from importlib import resources
 from typing import Any
 
 from vknn.named_files import replacing
+from vknn.reports.check import check_data
 from vknn.reports.data import report_data
 
 #: Parts of the script, in the order in which they are joined.
@@ -28,6 +29,8 @@ SCRIPTS = (
 )
 #: Those of a comparison.
 COMPARISON = ("base.js", "chart.js", "comparison.js")
+#: Those of a cross-check alone.
+CHECK = ("base.js", "check_data.js", "chart.js", "layers.js", "check.js", "check_page.js")
 #: What would end a script block, or a line of a script, in some browser's eyes.
 _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
@@ -69,6 +72,17 @@ def page(document: Mapping[str, Any], verify: Mapping[str, Any] | None = None) -
 def comparison_page(document: Mapping[str, Any]) -> str:
     """A comparison of profiles, ``ProfileComparison.document()``, as the text of an HTML file."""
     return _assembled(f"{document['before']} and {document['after']}", document, COMPARISON)
+
+
+def check_page(verify: Mapping[str, Any], layers: Sequence[Mapping[str, Any]]) -> str:
+    """A cross-check as the text of an HTML file.
+
+    Args:
+        verify: What ``vknn verify --json`` writes.
+        layers: The model's layers, as in a ``.vkprof`` file.
+    """
+    check = check_data(verify, layers)
+    return _assembled(f"{check['model']}: cross-check", {"check": check}, CHECK)
 
 
 def _assembled(title: str, data: Mapping[str, Any], scripts: Sequence[str]) -> str:

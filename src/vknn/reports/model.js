@@ -103,7 +103,3 @@ function legend() {
   if (opOrder.length > COLOURS) parts.push(el("span", { class: "key" }, swatch(`c${COLOURS}`), "others"));
   return el("p", { class: "legend" }, ...parts);
 }
-
-function swatch(name) {
-  return el("svg:svg", { width: 12, height: 12, "aria-hidden": "true" }, el("svg:rect", { width: 12, height: 12, class: name }));
-}

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from vknn.profiling.vkprof.layers import layers_of
+from vknn.graph.layers import layers_of
 from vknn.profiling.vkprof.plans import kernels_of, segment_document
 from vknn.runtime import Device
 from vknn.runtime.device_tensor import DeviceTensor

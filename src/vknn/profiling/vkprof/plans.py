@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from vknn.graph.layers import apart
 from vknn.lowering.kit.parameters import parameters_of
 from vknn.plan import Barrier, Command, Copy, Dispatch, Fill, Plan, View
 from vknn.profiling.lifetimes import lifetimes
 from vknn.profiling.records import Entry, command_entry, host_entry
-from vknn.profiling.vkprof.layers import apart
 from vknn.runtime.spirv import glsl, modules
 from vknn.segment import Segment
 

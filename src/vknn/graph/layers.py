@@ -1,11 +1,11 @@
-"""Layers of a model with the tensors between them, as a profile's document lists them."""
+"""Layers of a model with the tensors between them, as profiles and pages list them."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from vknn.graph import Graph, Node, Origin, Value
+from vknn.graph.graph import Graph, Node, Origin, Value
 
 
 def layers_of(graph: Graph, met: Sequence[Graph]) -> list[dict[str, Any]]:
