@@ -84,7 +84,8 @@ def load(path: str | os.PathLike[str], weights: str | os.PathLike[str] | None = 
 def _main_file(path: Path) -> Path:
     """The model's file, which in a folder that ``vknn reduce`` wrote is graph.json."""
     inside = path / "graph.json"
-    return inside if inside.is_file() else path
+    # os.path: a name that is too long is no file, and whoever opens it says so.
+    return inside if os.path.isfile(inside) else path
 
 
 def as_path(file: str | os.PathLike[str]) -> Path:
