@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.helpers import shared_device
 from tests.kernel_lab.labs import STORE, WINDOW, change, edit, lab_folder
+from tests.signals import heard
 
 from vknn.kernel_lab import Lab, Watched, watch
 
@@ -83,7 +84,11 @@ def test_the_command_ends_by_ctrl_c(tmp_path: Path) -> None:
     folder = lab_folder(tmp_path)
     command = [sys.executable, "-m", "vknn", "kernel", "run", str(folder), "--watch", "--json"]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "VKNN_VALIDATE": "0"}
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "VKNN_VALIDATE": "0"},
+        preexec_fn=heard,
     ) as child:
         assert child.stdout is not None
         try:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.reduction.networks import FAULTY, PLANTS, write_network
+from tests.signals import heard
 
 import vknn
 from vknn.cli.main import main
@@ -182,7 +183,10 @@ def test_ctrl_c_leaves_the_best_so_far(tmp_path: Path) -> None:
     small = tmp_path / "small"
     arguments = ["reduce", str(write_network(tmp_path)), "--check", check, "-o", str(small)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "vknn", *arguments], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "vknn", *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=heard,
     )
     tries = tmp_path / "tries"
     while not tries.exists() or tries.stat().st_size < 4:

@@ -28,6 +28,7 @@ from tests.scale.jobs import (
     vectors,
     write_net,
 )
+from tests.signals import heard
 
 import vknn
 from vknn.scale.folder import Folder
@@ -163,11 +164,6 @@ def started(given: list[object], probe: dict[str, str]) -> subprocess.Popen[str]
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, **probe},
         start_new_session=True, preexec_fn=heard,
     )  # fmt: skip
-
-
-def heard() -> None:
-    """Interrupts end a process again, where those of a shell's background do not."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def wait_for(what: Callable[[], Any], process: subprocess.Popen[str]) -> Any:
