@@ -19,7 +19,7 @@ import vknn
 from small_model import PARAM, SHAPE, write_small_model
 from vknn.formats.ncnn.random_weights import write_random_weights
 from vknn.profiling import renderdoc
-from vknn.runtime.vulkan import labels
+from vknn.runtime.vulkan import instance, labels
 
 pytestmark = pytest.mark.device
 
@@ -43,6 +43,13 @@ class _Recording(labels.DebugLabels):
     def name(self, kind: str, handle: Any, text: str) -> None:
         self.noted.append((kind, text))
         super().name(kind, handle, text)
+
+
+@pytest.fixture(autouse=True)
+def _own_instance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An instance of the test's own: other tests of the process keep a device open."""
+    monkeypatch.setattr(instance, "_current", None)
+    monkeypatch.setattr(instance, "_users", 0)
 
 
 @pytest.fixture
