@@ -28,7 +28,6 @@ from vknn.crosscheck.storage import (
 )
 from vknn.crosscheck.tolerance import Allowance, allowances
 from vknn.graph import Continuation, DType, Graph, Node, TensorType, Value
-from vknn.graph.layers import layers_of
 from vknn.ops.detection.order import in_order_of
 from vknn.partition import refine
 from vknn.program import Program
@@ -108,9 +107,7 @@ class GraphCheck:
         arrays = engine_of(self.session).encode(self.feeds)
         results = self._stage(self.graph, {v.name: arrays[v.name] for v in self.graph.inputs})
         device = self.session.device.name if self.session.device is not None else "NumPy"
-        layers = layers_of(engine_of(self.session).graph(self.feeds), [self.graph])
-        rows, outputs = tuple(self.rows), self._outputs(results)
-        return VerifyReport(model, device, rows, outputs, self.arrays, layers=layers)
+        return VerifyReport(model, device, tuple(self.rows), self._outputs(results), self.arrays)
 
     def _stage(self, graph: Graph, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Compares all operators of a graph and what follows it; its outputs by the reference."""

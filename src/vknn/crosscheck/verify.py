@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,7 +13,8 @@ from vknn.crosscheck.check import CheckOptions
 from vknn.crosscheck.checker import InputChecker
 from vknn.crosscheck.metrics import Metric, named_metrics
 from vknn.crosscheck.report import VerifyReport
-from vknn.session import Session
+from vknn.graph.layers import layers_of
+from vknn.session import Session, engine_of
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
 
 
@@ -89,7 +91,10 @@ def verify(
     ) as session:
         feeds = complete_feeds(session, inputs, shapes, seed)
         name = None if isinstance(model, Session) else str(model)
-        return InputChecker(session, options, name, recipe).check(feeds)
+        report = InputChecker(session, options, name, recipe).check(feeds)
+        engine = engine_of(session)
+        met = [engine.program(feeds).graph] if passes else []
+        return replace(report, layers=layers_of(engine.graph(feeds), met))
 
 
 def asked_metrics(

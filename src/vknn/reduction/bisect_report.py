@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from vknn.crosscheck.json_text import json_text
 from vknn.reduction.switches import PartSwitch
-from vknn.reduction.verdict import KINDS, Verdict, strict_json
+from vknn.reduction.verdict import KINDS, Verdict
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class BisectReport:
         """The report as JSON."""
         document = dataclasses.asdict(self)
         document |= {"ok": self.ok, "workaround": self.workaround, "quirk": self.quirk}
-        return strict_json(document)
+        return json_text(document)
 
     def __str__(self) -> str:
         return self.summary()

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from vknn.reduction.verdict import KINDS, Verdict, strict_json
+from vknn.crosscheck.json_text import json_text
+from vknn.reduction.verdict import KINDS, Verdict
 from vknn.reduction.worker import TrialSetting
 
 #: Environment variables that change what a run does.
@@ -125,7 +126,7 @@ class ReductionReport:
         document["ok"] = self.ok
         document["operators"] = [{"layer": n, "op": op} for n, op in self.operators]
         document["command"] = None if self.ok else self.command(self.folder)
-        return strict_json(document)
+        return json_text(document)
 
     def __str__(self) -> str:
         return self.summary()

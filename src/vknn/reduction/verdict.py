@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -71,16 +69,3 @@ def names_of(outcome: Verdict) -> set[str]:
     parts = outcome.layers.split("+")
     count = len(parts)
     return {"+".join(parts[i:j]) for i in range(count) for j in range(i + 1, count + 1)}
-
-
-def strict_json(document: Any) -> str:
-    """JSON of a document; infinities and NaN, which JSON has not, as text."""
-    return json.dumps(_strict(document), indent=2, allow_nan=False)
-
-
-def _strict(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    if isinstance(value, Mapping):
-        return {key: _strict(v) for key, v in value.items()}
-    return [_strict(v) for v in value] if isinstance(value, list | tuple) else value
