@@ -69,5 +69,5 @@ def _layer(
 
 
 def _tensor(value: Value) -> dict[str, Any]:
-    dims = [d if isinstance(d, int) else None for d in value.type.dims]
-    return {"name": value.name, "shape": dims, "dtype": value.type.dtype.value}
+    # Dimensions that depend on data are None (DetectionOutput's boxes).
+    return {"name": value.name, "shape": list(value.type.shape), "dtype": value.type.dtype.value}
