@@ -11,7 +11,11 @@ import numpy as np
 from vknn.formats.tflite.generated import accessors
 from vknn.formats.tflite.generated.layout import ENUMS, TABLES, UNIONS
 
-_MEMBERS = UNIONS["BuiltinOptions"]
+#: The two unions that may hold an operator's options: names of their accessors and members.
+_UNIONS = (
+    ("BuiltinOptions", UNIONS["BuiltinOptions"]),
+    ("BuiltinOptions2", UNIONS["BuiltinOptions2"]),
+)
 #: Builtins whose options table has another name than theirs.
 _TABLES = {
     "AVERAGE_POOL_2D": "Pool2D", "MAX_POOL_2D": "Pool2D", "L2_POOL_2D": "Pool2D",
@@ -19,7 +23,9 @@ _TABLES = {
     "CONV_3D_TRANSPOSE": "Conv3D",
     "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNN", "MEAN": "Reducer", "SUM": "Reducer",
     "REDUCE_PROD": "Reducer", "REDUCE_MAX": "Reducer", "REDUCE_MIN": "Reducer",
-    "REDUCE_ANY": "Reducer", "MAXIMUM": "MaximumMinimum", "MINIMUM": "MaximumMinimum",
+    "REDUCE_ANY": "Reducer", "REDUCE_ALL": "Reducer", "RANDOM_STANDARD_NORMAL": "Random",
+    "RANDOM_UNIFORM": "Random", "MULTINOMIAL": "Random", "MAXIMUM": "MaximumMinimum",
+    "MINIMUM": "MaximumMinimum",
 }  # fmt: skip
 
 
@@ -27,7 +33,9 @@ def _plain(name: str) -> str:
     return name.replace("_", "").lower()
 
 
-_BY_PLAIN = {_plain(member.removesuffix("Options")): member for member in _MEMBERS}
+_BY_PLAIN = {
+    _plain(member.removesuffix("Options")): member for _, members in _UNIONS for member in members
+}
 
 
 def options_table(code: str) -> str | None:
@@ -44,13 +52,12 @@ def read_options(operator: Any, code: str) -> Mapping[str, Any]:
     name = options_table(code)
     if name is None:
         return {}
-    table = operator.BuiltinOptions()
-    given = operator.BuiltinOptionsType()
     options = getattr(accessors, name)()
-    if table is None or not 0 < given <= len(_MEMBERS) or _MEMBERS[given - 1] != name:
-        options.Init(_EMPTY, 4)
-    else:
-        options.Init(table.Bytes, table.Pos)
+    options.Init(_EMPTY, 4)
+    for union, members in _UNIONS:
+        table, given = getattr(operator, union)(), getattr(operator, f"{union}Type")()
+        if table is not None and 0 < given <= len(members) and members[given - 1] == name:
+            options.Init(table.Bytes, table.Pos)
     return {slot: _value(options, slot, kind) for slot, kind, _ in TABLES[name]}
 
 
@@ -70,6 +77,8 @@ _EMPTY = bytearray(b"\x04\x00\x04\x00\x04\x00\x00\x00")
 
 def _value(options: Any, slot: str, kind: str) -> Any:
     camel = re.sub(r"(?:^|_)(\w)", lambda m: m[1].upper(), slot)
+    if kind == "string":
+        return (getattr(options, camel)() or b"").decode("utf-8", "backslashreplace")
     if kind != "vector":
         return getattr(options, camel)()
     array = getattr(options, f"{camel}AsNumpy")()

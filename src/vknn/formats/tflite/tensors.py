@@ -19,7 +19,8 @@ from vknn.graph import DType
 DTYPES = {
     0: DType.FLOAT32, 1: DType.FLOAT16, 2: DType.INT32, 3: DType.UINT8, 4: DType.INT64,
     5: DType.STRING, 6: DType.BOOL, 7: DType.INT16, 8: DType.COMPLEX64, 9: DType.INT8,
-    10: DType.FLOAT64,
+    10: DType.FLOAT64, 11: DType.COMPLEX128, 12: DType.UINT64, 15: DType.UINT32, 16: DType.UINT16,
+    18: DType.BFLOAT16, 21: DType.FLOAT8E4M3FN, 22: DType.FLOAT8E5M2,
 }  # fmt: skip
 #: Sub-byte types by the same number. Files pack them into bytes, the first in the lowest bits.
 SUB_BYTE_TYPES = {

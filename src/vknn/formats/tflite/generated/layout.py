@@ -18,6 +18,7 @@ TABLES: dict[str, tuple[Slot, ...]] = {
         ("scales", "scalar", 4),
         ("zero_points", "scalar", 4),
         ("block_size", "scalar", 4),
+        ("block_shape", "vector", 4),
     ),
     "QuantizationParameters": (
         ("min", "vector", 4),
@@ -59,6 +60,13 @@ TABLES: dict[str, tuple[Slot, ...]] = {
         ("is_variable", "scalar", 1),
         ("sparsity", "table", "SparsityParameters"),
         ("shape_signature", "vector", 4),
+        ("has_rank", "scalar", 1),
+        ("variant_tensors", "tables", "VariantSubType"),
+        ("external_buffer", "scalar", 4),
+    ),
+    "VariantSubType": (
+        ("shape", "vector", 4),
+        ("type", "scalar", 1),
         ("has_rank", "scalar", 1),
     ),
     "Conv2DOptions": (
@@ -121,6 +129,7 @@ TABLES: dict[str, tuple[Slot, ...]] = {
         ("keep_num_dims", "scalar", 1),
         ("asymmetric_quantize_inputs", "scalar", 1),
         ("quantized_bias_type", "scalar", 1),
+        ("quant_spec", "vector", 1),
     ),
     "SoftmaxOptions": (
         ("beta", "scalar", 4),
@@ -363,6 +372,159 @@ TABLES: dict[str, tuple[Slot, ...]] = {
         ("dilation_w_factor", "scalar", 4),
         ("dilation_h_factor", "scalar", 4),
     ),
+    "HashtableOptions": (
+        ("table_id", "scalar", 4),
+        ("key_dtype", "scalar", 1),
+        ("value_dtype", "scalar", 1),
+    ),
+    "HashtableFindOptions": (),
+    "HashtableImportOptions": (),
+    "HashtableSizeOptions": (),
+    "VarHandleOptions": (
+        ("container", "string", 1),
+        ("shared_name", "string", 1),
+    ),
+    "ReadVariableOptions": (),
+    "AssignVariableOptions": (),
+    "RandomOptions": (
+        ("seed", "scalar", 8),
+        ("seed2", "scalar", 8),
+    ),
+    "BucketizeOptions": (
+        ("boundaries", "vector", 4),
+    ),
+    "GeluOptions": (
+        ("approximate", "scalar", 1),
+    ),
+    "DynamicUpdateSliceOptions": (),
+    "UnsortedSegmentProdOptions": (),
+    "UnsortedSegmentMaxOptions": (),
+    "UnsortedSegmentSumOptions": (),
+    "ATan2Options": (),
+    "UnsortedSegmentMinOptions": (),
+    "SignOptions": (),
+    "BitcastOptions": (),
+    "BitwiseXorOptions": (),
+    "RightShiftOptions": (),
+    "StablehloConcatenateOptions": (
+        ("dimension", "scalar", 8),
+    ),
+    "StablehloBroadcastInDimOptions": (
+        ("broadcast_dimensions", "vector", 8),
+    ),
+    "StablehloConvolutionOptions": (
+        ("window_strides", "vector", 8),
+        ("padding", "vector", 8),
+        ("lhs_dilation", "vector", 8),
+        ("rhs_dilation", "vector", 8),
+        ("window_reversal", "vector", 1),
+        ("input_batch_dimension", "scalar", 8),
+        ("input_feature_dimension", "scalar", 8),
+        ("input_spatial_dimensions", "vector", 8),
+        ("kernel_input_feature_dimension", "scalar", 8),
+        ("kernel_output_feature_dimension", "scalar", 8),
+        ("kernel_spatial_dimensions", "vector", 8),
+        ("output_batch_dimension", "scalar", 8),
+        ("output_feature_dimension", "scalar", 8),
+        ("output_spatial_dimensions", "vector", 8),
+        ("feature_group_count", "scalar", 8),
+        ("batch_group_count", "scalar", 8),
+        ("precision_config", "vector", 4),
+    ),
+    "StablehloSliceOptions": (
+        ("start_indices", "vector", 8),
+        ("limit_indices", "vector", 8),
+        ("strides", "vector", 8),
+    ),
+    "StablehloCustomCallOptions": (
+        ("call_target_name", "string", 1),
+        ("has_side_effect", "scalar", 1),
+        ("backend_config", "string", 1),
+        ("api_version", "scalar", 4),
+        ("called_computations", "vector", 4),
+        ("custom_attributes", "vector", 1),
+    ),
+    "StablehloReduceOptions": (
+        ("dimensions", "vector", 8),
+        ("body_subgraph_index", "scalar", 4),
+    ),
+    "StablehloScatterOptions": (
+        ("indices_are_sorted", "scalar", 1),
+        ("update_window_dims", "vector", 8),
+        ("inserted_window_dims", "vector", 8),
+        ("scatter_dims_to_operand_dims", "vector", 8),
+        ("index_vector_dim", "scalar", 8),
+        ("unique_indices", "scalar", 1),
+        ("update_computation_subgraph_index", "scalar", 4),
+    ),
+    "StablehloCompareOptions": (
+        ("comparison_direction", "scalar", 4),
+        ("compare_type", "scalar", 4),
+    ),
+    "StablehloDynamicSliceOptions": (
+        ("slice_sizes", "vector", 8),
+    ),
+    "StablehloPadOptions": (
+        ("edge_padding_low", "vector", 8),
+        ("edge_padding_high", "vector", 8),
+        ("interior_padding", "vector", 8),
+    ),
+    "StablehloIotaOptions": (
+        ("iota_dimension", "scalar", 8),
+    ),
+    "StablehloDotGeneralOptions": (
+        ("lhs_batching_dimensions", "vector", 8),
+        ("rhs_batching_dimensions", "vector", 8),
+        ("lhs_contracting_dimensions", "vector", 8),
+        ("rhs_contracting_dimensions", "vector", 8),
+        ("precision_config", "vector", 4),
+    ),
+    "StablehloReduceWindowOptions": (
+        ("window_dimensions", "vector", 8),
+        ("window_strides", "vector", 8),
+        ("base_dilations", "vector", 8),
+        ("window_dilations", "vector", 8),
+        ("padding", "vector", 8),
+        ("body_subgraph_index", "scalar", 4),
+    ),
+    "StablehloSortOptions": (
+        ("dimension", "scalar", 8),
+        ("is_stable", "scalar", 1),
+        ("comparator_subgraph_index", "scalar", 4),
+    ),
+    "StablehloWhileOptions": (
+        ("cond_subgraph_index", "scalar", 4),
+        ("body_subgraph_index", "scalar", 4),
+    ),
+    "StablehloGatherOptions": (
+        ("offset_dims", "vector", 8),
+        ("collapsed_slice_dims", "vector", 8),
+        ("start_index_map", "vector", 8),
+        ("index_vector_dim", "scalar", 8),
+        ("slice_sizes", "vector", 8),
+        ("indices_are_sorted", "scalar", 1),
+    ),
+    "StablehloTransposeOptions": (
+        ("permutation", "vector", 8),
+    ),
+    "DilateOptions": (),
+    "StablehloRngBitGeneratorOptions": (
+        ("algorithm", "scalar", 1),
+    ),
+    "ReduceWindowOptions": (
+        ("reduce_function", "scalar", 4),
+    ),
+    "StableHLOCompositeOptions": (
+        ("name", "string", 1),
+        ("decomposition_subgraph_index", "scalar", 4),
+        ("composite_attributes", "vector", 1),
+        ("composite_attributes_format", "scalar", 1),
+        ("version", "scalar", 4),
+    ),
+    "StablehloShiftLeftOptions": (),
+    "StablehloCaseOptions": (
+        ("branch_subgraph_indices", "vector", 4),
+    ),
     "OperatorCode": (
         ("deprecated_builtin_code", "scalar", 1),
         ("custom_code", "string", 1),
@@ -379,6 +541,11 @@ TABLES: dict[str, tuple[Slot, ...]] = {
         ("custom_options_format", "scalar", 1),
         ("mutating_variable_inputs", "vector", 1),
         ("intermediates", "vector", 4),
+        ("large_custom_options_offset", "scalar", 8),
+        ("large_custom_options_size", "scalar", 8),
+        ("builtin_options_2_type", "scalar", 1),
+        ("builtin_options_2", "union", "BuiltinOptions2"),
+        ("debug_metadata_index", "scalar", 4),
     ),
     "SubGraph": (
         ("tensors", "tables", "Tensor"),
@@ -396,6 +563,16 @@ TABLES: dict[str, tuple[Slot, ...]] = {
     "Metadata": (
         ("name", "string", 1),
         ("buffer", "scalar", 4),
+    ),
+    "ExternalBufferGroup": (
+        ("name", "string", 1),
+    ),
+    "ExternalBuffer": (
+        ("id", "scalar", 4),
+        ("group", "scalar", 4),
+        ("offset", "scalar", 8),
+        ("length", "scalar", 8),
+        ("packing", "string", 1),
     ),
     "TensorMap": (
         ("name", "string", 1),
@@ -417,6 +594,8 @@ TABLES: dict[str, tuple[Slot, ...]] = {
         ("metadata_buffer", "vector", 4),
         ("metadata", "tables", "Metadata"),
         ("signature_defs", "tables", "SignatureDef"),
+        ("external_buffer_groups", "tables", "ExternalBufferGroup"),
+        ("external_buffers", "tables", "ExternalBuffer"),
     ),
 }
 
@@ -424,13 +603,15 @@ TABLES: dict[str, tuple[Slot, ...]] = {
 UNIONS: dict[str, tuple[str, ...]] = {
     "QuantizationDetails": ("CustomQuantization", "BlockwiseQuantization"),
     "SparseIndexVector": ("Int32Vector", "Uint16Vector", "Uint8Vector"),
-    "BuiltinOptions": ("Conv2DOptions", "DepthwiseConv2DOptions", "ConcatEmbeddingsOptions", "LSHProjectionOptions", "Pool2DOptions", "SVDFOptions", "RNNOptions", "FullyConnectedOptions", "SoftmaxOptions", "ConcatenationOptions", "AddOptions", "L2NormOptions", "LocalResponseNormalizationOptions", "LSTMOptions", "ResizeBilinearOptions", "CallOptions", "ReshapeOptions", "SkipGramOptions", "SpaceToDepthOptions", "EmbeddingLookupSparseOptions", "MulOptions", "PadOptions", "GatherOptions", "BatchToSpaceNDOptions", "SpaceToBatchNDOptions", "TransposeOptions", "ReducerOptions", "SubOptions", "DivOptions", "SqueezeOptions", "SequenceRNNOptions", "StridedSliceOptions", "ExpOptions", "TopKV2Options", "SplitOptions", "LogSoftmaxOptions", "CastOptions", "DequantizeOptions", "MaximumMinimumOptions", "ArgMaxOptions", "LessOptions", "NegOptions", "PadV2Options", "GreaterOptions", "GreaterEqualOptions", "LessEqualOptions", "SelectOptions", "SliceOptions", "TransposeConvOptions", "SparseToDenseOptions", "TileOptions", "ExpandDimsOptions", "EqualOptions", "NotEqualOptions", "ShapeOptions", "PowOptions", "ArgMinOptions", "FakeQuantOptions", "PackOptions", "LogicalOrOptions", "OneHotOptions", "LogicalAndOptions", "LogicalNotOptions", "UnpackOptions", "FloorDivOptions", "SquareOptions", "ZerosLikeOptions", "FillOptions", "BidirectionalSequenceLSTMOptions", "BidirectionalSequenceRNNOptions", "UnidirectionalSequenceLSTMOptions", "FloorModOptions", "RangeOptions", "ResizeNearestNeighborOptions", "LeakyReluOptions", "SquaredDifferenceOptions", "MirrorPadOptions", "AbsOptions", "SplitVOptions", "UniqueOptions", "ReverseV2Options", "AddNOptions", "GatherNdOptions", "CosOptions", "WhereOptions", "RankOptions", "ReverseSequenceOptions", "MatrixDiagOptions", "QuantizeOptions", "MatrixSetDiagOptions", "HardSwishOptions", "IfOptions", "WhileOptions", "DepthToSpaceOptions", "NonMaxSuppressionV4Options", "NonMaxSuppressionV5Options", "ScatterNdOptions", "SelectV2Options", "DensifyOptions", "SegmentSumOptions", "BatchMatMulOptions", "CumsumOptions", "CallOnceOptions", "BroadcastToOptions", "Rfft2dOptions", "Conv3DOptions"),
+    "BuiltinOptions": ("Conv2DOptions", "DepthwiseConv2DOptions", "ConcatEmbeddingsOptions", "LSHProjectionOptions", "Pool2DOptions", "SVDFOptions", "RNNOptions", "FullyConnectedOptions", "SoftmaxOptions", "ConcatenationOptions", "AddOptions", "L2NormOptions", "LocalResponseNormalizationOptions", "LSTMOptions", "ResizeBilinearOptions", "CallOptions", "ReshapeOptions", "SkipGramOptions", "SpaceToDepthOptions", "EmbeddingLookupSparseOptions", "MulOptions", "PadOptions", "GatherOptions", "BatchToSpaceNDOptions", "SpaceToBatchNDOptions", "TransposeOptions", "ReducerOptions", "SubOptions", "DivOptions", "SqueezeOptions", "SequenceRNNOptions", "StridedSliceOptions", "ExpOptions", "TopKV2Options", "SplitOptions", "LogSoftmaxOptions", "CastOptions", "DequantizeOptions", "MaximumMinimumOptions", "ArgMaxOptions", "LessOptions", "NegOptions", "PadV2Options", "GreaterOptions", "GreaterEqualOptions", "LessEqualOptions", "SelectOptions", "SliceOptions", "TransposeConvOptions", "SparseToDenseOptions", "TileOptions", "ExpandDimsOptions", "EqualOptions", "NotEqualOptions", "ShapeOptions", "PowOptions", "ArgMinOptions", "FakeQuantOptions", "PackOptions", "LogicalOrOptions", "OneHotOptions", "LogicalAndOptions", "LogicalNotOptions", "UnpackOptions", "FloorDivOptions", "SquareOptions", "ZerosLikeOptions", "FillOptions", "BidirectionalSequenceLSTMOptions", "BidirectionalSequenceRNNOptions", "UnidirectionalSequenceLSTMOptions", "FloorModOptions", "RangeOptions", "ResizeNearestNeighborOptions", "LeakyReluOptions", "SquaredDifferenceOptions", "MirrorPadOptions", "AbsOptions", "SplitVOptions", "UniqueOptions", "ReverseV2Options", "AddNOptions", "GatherNdOptions", "CosOptions", "WhereOptions", "RankOptions", "ReverseSequenceOptions", "MatrixDiagOptions", "QuantizeOptions", "MatrixSetDiagOptions", "HardSwishOptions", "IfOptions", "WhileOptions", "DepthToSpaceOptions", "NonMaxSuppressionV4Options", "NonMaxSuppressionV5Options", "ScatterNdOptions", "SelectV2Options", "DensifyOptions", "SegmentSumOptions", "BatchMatMulOptions", "CumsumOptions", "CallOnceOptions", "BroadcastToOptions", "Rfft2dOptions", "Conv3DOptions", "HashtableOptions", "HashtableFindOptions", "HashtableImportOptions", "HashtableSizeOptions", "VarHandleOptions", "ReadVariableOptions", "AssignVariableOptions", "RandomOptions", "BucketizeOptions", "GeluOptions", "DynamicUpdateSliceOptions", "UnsortedSegmentProdOptions", "UnsortedSegmentMaxOptions", "UnsortedSegmentMinOptions", "UnsortedSegmentSumOptions", "ATan2Options", "SignOptions", "BitcastOptions", "BitwiseXorOptions", "RightShiftOptions"),
+    "BuiltinOptions2": ("StablehloConcatenateOptions", "StablehloBroadcastInDimOptions", "StablehloSliceOptions", "StablehloConvolutionOptions", "StablehloCustomCallOptions", "StablehloReduceOptions", "StablehloScatterOptions", "StablehloCompareOptions", "StablehloDynamicSliceOptions", "StablehloPadOptions", "StablehloIotaOptions", "StablehloDotGeneralOptions", "StablehloReduceWindowOptions", "StablehloSortOptions", "StablehloWhileOptions", "StablehloGatherOptions", "StablehloTransposeOptions", "DilateOptions", "StablehloRngBitGeneratorOptions", "ReduceWindowOptions", "StableHLOCompositeOptions", "StablehloShiftLeftOptions", "StablehloCaseOptions"),
 }
 
 #: The scalar slots that hold a member of an enum: table -> slot -> name of the enum.
 ENUMS: dict[str, dict[str, str]] = {
     "DimensionMetadata": {"format": "DimensionType"},
     "Tensor": {"type": "TensorType"},
+    "VariantSubType": {"type": "TensorType"},
     "Conv2DOptions": {"padding": "Padding", "fused_activation_function": "ActivationFunctionType", "quantized_bias_type": "TensorType"},
     "Pool2DOptions": {"padding": "Padding", "fused_activation_function": "ActivationFunctionType"},
     "DepthwiseConv2DOptions": {"padding": "Padding", "fused_activation_function": "ActivationFunctionType"},
@@ -458,6 +639,11 @@ ENUMS: dict[str, dict[str, str]] = {
     "MirrorPadOptions": {"mode": "MirrorPadMode"},
     "UniqueOptions": {"idx_out_type": "TensorType"},
     "Conv3DOptions": {"padding": "Padding", "fused_activation_function": "ActivationFunctionType"},
+    "HashtableOptions": {"key_dtype": "TensorType", "value_dtype": "TensorType"},
+    "StablehloCompareOptions": {"comparison_direction": "StablehloComparisonDirection", "compare_type": "StablehloComparisonType"},
+    "StablehloRngBitGeneratorOptions": {"algorithm": "RngAlgorithm"},
+    "ReduceWindowOptions": {"reduce_function": "ReduceWindowFunction"},
+    "StableHLOCompositeOptions": {"composite_attributes_format": "CustomOptionsFormat"},
     "OperatorCode": {"builtin_code": "BuiltinOperator"},
     "Operator": {"custom_options_format": "CustomOptionsFormat"},
 }
