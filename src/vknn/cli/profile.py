@@ -22,6 +22,7 @@ from vknn.profiling import (
     static,
     static_difference,
 )
+from vknn.profiling.comparison.turns import wait_for_turn
 from vknn.session import Session
 
 
@@ -118,7 +119,7 @@ def _measured(args: argparse.Namespace) -> None:
             warmup=args.warmup,
             shapes=shapes(args, session),
             seed=args.seed,
-            progress=tell,
+            progress=wait_for_turn if args.turns else tell,
         )
         if args.html is not None:
             result.save_html(args.html, limits=limits, static=_compiled(args, session))
@@ -126,6 +127,8 @@ def _measured(args: argparse.Namespace) -> None:
         result.save_trace(args.trace)
     if args.save is not None:
         result.save(args.save, limits=limits)
+    if args.turns:
+        return
     if args.json:
         write_json(result.to_json())
         return
