@@ -39,9 +39,7 @@ BRANCHES = {"Equal"}
 @pytest.mark.parametrize("device", selected_devices(QUICK_DEVICES))
 def test_networks(device: str, shared: Path) -> None:
     jobs = [
-        model_job(_network(shared, name), mode)
-        for name, modes in QUICK.items()
-        for mode in modes
+        model_job(_network(shared, name), mode) for name, modes in QUICK.items() for mode in modes
     ]
     for found in do(device, jobs):
         assert found["dispatches"] > 30
