@@ -19,6 +19,7 @@ log, name, runs, failing = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.a
 def note(word):
     with open(log, "a") as file:
         file.write(f"{name} {word}\\n")
+print("a line of a layer's own")
 for number in range(runs):
     wait_for_turn(number, runs, "run")
     if number == failing:

@@ -17,6 +17,9 @@ from vknn.errors import VknnError
 
 #: The option of ``vknn profile`` by which a process waits for its turns.
 OPTION = "--turns"
+#: What a process writes when it waits, in front of which run that is; layers of the user's own may
+#: write lines as well.
+_WAITS = "vknn waits for its turn: "
 
 
 def wait_for_turn(done: int, of: int, what: str) -> None:
@@ -24,7 +27,7 @@ def wait_for_turn(done: int, of: int, what: str) -> None:
 
     Raises VknnError where nobody answers any more.
     """
-    print(f"{what} {done} of {of}", flush=True)
+    print(f"{_WAITS}{what} {done} of {of}", flush=True)
     if not sys.stdin.readline():
         raise VknnError("the process that gives turns has ended")
 
@@ -49,7 +52,7 @@ class Player:
     def waits(self) -> bool:
         """Whether the process waits for a turn, as soon as it does; False where it has ended."""
         assert self.process.stdout is not None
-        if self.process.stdout.readline():
+        if any(line.startswith(_WAITS) for line in self.process.stdout):
             return True
         self.process.wait()
         return False
