@@ -25,6 +25,8 @@ from vknn.rich_text import text_of
 _SHOWN = 15
 #: Layers that the summary names, where it could name the others.
 _NAMED = 8
+#: Share of small elements from which on a tensor is shown.
+_SLIGHT = 0.01
 #: What was timed, in words.
 _NAMES = {"list": "the list in fp32"}
 
@@ -179,7 +181,7 @@ class PrecisionAdvice:
     def table(self) -> RenderableType:
         """Layers by their share of the error, and tensors that 16 bits do not hold."""
         tables = [self._layer_table()]
-        if any(self._unfit()):
+        if self._unfit():
             tables.append(self._range_table())
         return Group(*tables)
 
@@ -204,8 +206,8 @@ class PrecisionAdvice:
         return table
 
     def _unfit(self) -> list[TensorRange]:
-        """Tensors of which elements are lost or have fewer digits, the worst first."""
-        some = [r for r in self.ranges if r.overflow or r.zero or r.subnormal]
+        """Tensors with elements that are lost, or many that lose digits, the worst first."""
+        some = [r for r in self.ranges if r.overflow or r.zero + r.subnormal >= _SLIGHT]
         return sorted(some, key=lambda r: (-r.overflow, -(r.zero + r.subnormal)))
 
     def _range_table(self) -> Table:
