@@ -89,10 +89,10 @@ def test_a_clean_network_needs_no_list(tmp_path: Path, device: str) -> None:
     assert {t.name for t in advice.times} == (set() if device == "numpy" else {"fp16", "fp32"})
 
 
-def test_a_tolerance_that_fp32_misses_has_no_list(tmp_path: Path, device: str) -> None:
-    if device == "numpy":
-        pytest.skip("NumPy's fp32 is the reference")
-    advice = advise(models.clean(tmp_path), device=device, tolerance=1e-9)
+@pytest.mark.device
+def test_a_tolerance_that_fp32_misses_has_no_list(tmp_path: Path) -> None:
+    skip_without_half()
+    advice = advise(models.clean(tmp_path), device="vulkan", tolerance=1e-9)
     assert advice.kept is None and not advice.ok and advice.precision is None
     assert advice.error_fp32 is not None and 1e-9 < advice.error_fp32 < 1e-5
     assert "no list meets the tolerance 1e-09: with all layers in fp32" in advice.summary()
@@ -142,12 +142,8 @@ def test_ranges_count_what_is_lost() -> None:
     for scale in (1, 0):
         gathered.add({read: array[:7] * scale, result: array})
     first, second = gathered.ranges()
-    assert (first.kind, first.largest, first.smallest, first.elements) == (
-        "input",
-        1e9,
-        2.0**-26,
-        14,
-    )
+    assert (first.kind, first.elements) == ("input", 14)
+    assert (first.largest, first.smallest) == (1e9, 2.0**-26)
     assert (first.overflow, first.subnormal, first.zero) == (2 / 14, 1 / 14, 1 / 14)
     assert (second.kind, second.layer, second.largest) == ("result", made.nodes[0].origin.name, 1e9)
 
@@ -243,10 +239,8 @@ def test_the_command_reads_a_folder_of_inputs(
 def test_the_command_refuses_what_cannot_be_meant(
     tmp_path: Path, options: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["verify", str(models.clean(tmp_path)), "--device", "numpy", *options]) not in (
-        0,
-        1,
-    )
+    command = ["verify", str(models.clean(tmp_path)), "--device", "numpy", *options]
+    assert main(command) not in (0, 1)
     assert text in capsys.readouterr().err
 
 

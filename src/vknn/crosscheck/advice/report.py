@@ -41,7 +41,7 @@ class LayerAdvice:
         share: Share of the error of the outputs, in mean squares; None: not measured in time.
         alone: The largest error of an output where this layer alone takes 16 bits, relative to the
             output's largest element; infinite where a number becomes infinite.
-        own: The mean square error of its own results then, relative to theirs.
+        own: The root of the mean square error of its own results then, relative to theirs.
         keep: Whether it is on the list.
     """
 

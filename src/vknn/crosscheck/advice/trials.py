@@ -14,6 +14,7 @@ import numpy as np
 from vknn.crosscheck.advice.simulation import Simulation
 from vknn.crosscheck.outputs import output_errors
 from vknn.engine import Engine
+from vknn.errors import OutOfMemoryError
 from vknn.graph import Graph, Node
 from vknn.graph.layers import apart
 from vknn.lowering.kit.layer_precisions import REST, LayerPrecisions
@@ -90,6 +91,11 @@ class Trials:
         }
         if self.simulated:
             return {}
+        with contextlib.suppress(OutOfMemoryError):  # three networks at once
+            return self._timed(settings)
+        return {}
+
+    def _timed(self, settings: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[float, float]]:
         feeds = self.cases[0].feeds
         with contextlib.ExitStack() as stack:
             engines = {
