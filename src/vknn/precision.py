@@ -36,19 +36,21 @@ class ChosenPrecision:
 
     @property
     def given(self) -> str | dict[str, str]:
-        """What asks for the same, without any file."""
+        """The argument that asks for the same, without any file."""
         return dict(self.layers) or self.name
 
     def for_layers(self) -> LayerPrecisions | None:
-        """What lowering asks of each layer; None where all have the same."""
+        """The rules by which lowering tells layers apart; None where all have the same."""
         return LayerPrecisions(self.layers) if self.layers else None
 
-    def __str__(self) -> str:
-        rest = self.layers.get(REST, "fp16")
+    def text(self, most: int = MOST_LAYERS) -> str:
+        """In words, with the names of at most so many layers."""
+        rest = self.layers.get(REST, self.name)
         others = [name for name, p in self.layers.items() if name != REST and p != rest]
         if not others:
-            return self.name if not self.layers else rest
-        return f"{rest}, but {self.layers[others[0]]} in {', '.join(others)}"
+            return rest
+        names = ", ".join(others) if len(others) <= most else f"{len(others)} layers"
+        return f"{rest}, but {self.layers[others[0]]} in {names}"
 
 
 def chosen_precision(precision: Precision, arithmetic: str = "fp32") -> ChosenPrecision:

@@ -16,6 +16,8 @@ from vknn.precision import ChosenPrecision
 from vknn.printable import one_line
 from vknn.runtime import Device
 
+#: Layers that are named.
+_NAMED = 4
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
@@ -57,8 +59,8 @@ def html(session: Shown, file: str) -> str:
 
 def precision(session: Shown) -> str:
     """Precision in use, and which layers have another one."""
-    layers = dict(session.layer_precisions)
-    return one_line(str(ChosenPrecision(session.precision, layers)))
+    chosen = ChosenPrecision(session.precision, session.layer_precisions)
+    return one_line(chosen.text(_NAMED))
 
 
 def place(device: Device | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -184,6 +185,33 @@ def test_few_trials_for_many_layers() -> None:
 def test_options_that_cannot_be_meant(tmp_path: Path, options: dict, text: str) -> None:
     with pytest.raises(vknn.VknnError, match=text):
         advise(models.clean(tmp_path), device="numpy", **options)
+
+
+@pytest.mark.device
+@pytest.mark.filterwarnings("ignore:fp16 is disabled:RuntimeWarning")
+def test_disabled_fp16_has_no_advice(tmp_path: Path) -> None:
+    with (
+        vknn.Session(models.clean(tmp_path), device="vulkan", disable="fp16") as session,
+        pytest.raises(vknn.VknnError, match="fp16 is disabled"),
+    ):
+        advise(session)
+
+
+def test_long_tables_are_cut(tmp_path: Path) -> None:
+    advice = advise(models.large_weights(tmp_path), device="numpy")
+    layers = [
+        dataclasses.replace(advice.layers[0], name=f"layer{n}", keep=n > 5) for n in range(40)
+    ]
+    ranges = [dataclasses.replace(advice.ranges[0], name=f"t{n}", overflow=0.5) for n in range(40)]
+    long = dataclasses.replace(
+        advice, layers=tuple(layers), ranges=tuple(ranges), kept=("layer6",) * 34
+    )
+    assert str(long).count("25 more (--json has all)") == 2
+    others = ", ".join(f"layer{n}" for n in range(6))
+    assert (
+        f"34 of 40 layers have to stay in fp32 for the tolerance 0.02: all but {others} (error"
+        in (long.summary())
+    )
 
 
 def test_networks_that_go_on_as_data_decide_are_refused(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 
 from vknn.crosscheck.advice.ranges import RangeGathering
 from vknn.crosscheck.advice.report import LayerAdvice, PlanTime, PrecisionAdvice
-from vknn.crosscheck.advice.search import Found, SearchBudget, shortest
+from vknn.crosscheck.advice.search import FoundList, SearchBudget, shortest
 from vknn.crosscheck.advice.simulation import Simulation, distance
-from vknn.crosscheck.advice.trials import Case, Trials, shown
+from vknn.crosscheck.advice.trials import AdvisedInput, ListTrials, shown
 from vknn.crosscheck.over_data import InputRecord, device_name, is_fatal
 from vknn.errors import InputError, VknnError
 from vknn.graph import Graph, Node
@@ -61,7 +61,7 @@ class Advisor:
         self._graph: Graph | None = None
         self._names: set[str] = set()
         self._key: object = None
-        self._cases: list[Case] = []
+        self._cases: list[AdvisedInput] = []
         self._broken: list[tuple[str, str]] = []
 
     def read(self, record: InputRecord, shapes: Shapes | None, seed: int) -> None:
@@ -76,7 +76,7 @@ class Advisor:
             simulation = self._simulation(feeds)
             self._ranges.add(simulation.known)
             expected = shown(self._session, simulation.outputs(lambda node: False))
-            self._cases.append(Case(record.name, feeds, expected))
+            self._cases.append(AdvisedInput(record.name, feeds, expected))
             assert graph.nodes is not None
         except (VknnError, MemoryError) as error:
             if is_fatal(error) or isinstance(error, _UnknownWayError):
@@ -90,7 +90,7 @@ class Advisor:
             raise InputError(f"no input could be computed{why}")
         assert self._graph is not None
         layers = self._layers(self._graph)
-        trials = Trials(
+        trials = ListTrials(
             self._session, self._graph, self._names, self._cases, self._precision, self._share
         )
         without = trials.errors(())
@@ -161,7 +161,7 @@ class Advisor:
                 layer.nodes.append(node)
         return list(found.values())
 
-    def _measure(self, layers: Sequence[_Layer], trials: Trials, case: Case) -> None:
+    def _measure(self, layers: Sequence[_Layer], trials: ListTrials, case: AdvisedInput) -> None:
         """What each layer alone does to the outputs; those that lose the most first."""
         simulation = self._simulation(case.feeds)
         for layer in layers:
@@ -179,7 +179,7 @@ class Advisor:
             floats = [n for n, a in right.items() if a.dtype.kind == "f"]
             layer.spread = max((distance(outputs[n], right[n]) for n in floats), default=0.0)
 
-    def _search(self, order: list[str], trials: Trials) -> tuple[Found, float | None]:
+    def _search(self, order: list[str], trials: ListTrials) -> tuple[FoundList, float | None]:
         """The list, and the error with all layers in float32 where that was tried."""
         budget = SearchBudget(self._seconds - (time.monotonic() - self._begin))
 
@@ -188,9 +188,9 @@ class Advisor:
             return trials.passes(kept)
 
         if passes(()):
-            return Found((), True), None
+            return FoundList((), True), None
         if not passes(order):
-            return Found(None, True), max(trials.errors(order))
+            return FoundList(None, True), max(trials.errors(order))
         return shortest(order, passes, budget), max(trials.errors(order))
 
     def _in_order(self, layers: Sequence[_Layer], names: Sequence[str]) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ _NAMES = {"list": "the list in fp32"}
 
 @dataclass(frozen=True)
 class LayerAdvice:
-    """What a layer adds to the error.
+    """A layer's part in the error.
 
     Attributes:
         name: Its name; layers that passes joined have theirs joined by "+".
@@ -121,7 +121,7 @@ class PrecisionAdvice:
 
     @property
     def precision(self) -> dict[str, str] | None:
-        """What ``precision=`` of :class:`vknn.Session` takes; None where no list was found."""
+        """The mapping for ``precision=`` of :class:`vknn.Session`; None where no list was found."""
         if self.kept is None:
             return None
         return {REST: self.narrow, **dict.fromkeys(self.kept, "fp32")}
@@ -161,7 +161,7 @@ class PrecisionAdvice:
         )
 
     def notes(self) -> Iterator[str]:
-        """What is to be known beside the tables, a line each."""
+        """Lines below the tables: inputs, how lists were tried, what ran out, times."""
         for name, error in self.broken[:10]:
             yield f"{one_line(name)}: {one_line(error)}"
         where = "by NumPy, which has no device here" if self.simulated else f"on {self.device}"

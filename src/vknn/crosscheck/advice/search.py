@@ -32,35 +32,35 @@ class SearchBudget:
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundList:
     """Result of a search. ``layers``: None: no list was found. ``complete``: nothing was cut."""
 
     layers: tuple[str, ...] | None
     complete: bool
 
 
-def shortest(order: Sequence[str], passes: Passes, budget: SearchBudget) -> Found:
+def shortest(order: Sequence[str], passes: Passes, budget: SearchBudget) -> FoundList:
     """A list of layers that passes and of which none can be left out.
 
     ``order``: all of them, those first that are the most likely to be needed. That all layers pass
     is to be known before.
     """
     if not budget.take():
-        return Found(None, False)
+        return FoundList(None, False)
     if passes(()):
-        return Found((), True)
+        return FoundList((), True)
     low, high = 0, 1
     while high < len(order) and budget.take() and not passes(order[:high]):
         low, high = high, min(2 * high, len(order))
     if budget.spent:
-        return Found(None, False)
+        return FoundList(None, False)
     while high - low > 1 and budget.take():
         middle = (low + high) // 2
         low, high = (low, middle) if passes(order[:middle]) else (middle, high)
     return _fewer(list(order[:high]), passes, budget)
 
 
-def _fewer(kept: list[str], passes: Passes, budget: SearchBudget) -> Found:
+def _fewer(kept: list[str], passes: Passes, budget: SearchBudget) -> FoundList:
     """The list without what can be left out: halves of it first, then smaller parts, then each."""
     size = max(1, len(kept) // 2)
     while kept:
@@ -72,10 +72,10 @@ def _fewer(kept: list[str], passes: Passes, budget: SearchBudget) -> Found:
             if not fewer:
                 continue  # none at all does not pass
             if not budget.take():
-                return Found(tuple(kept), False)
+                return FoundList(tuple(kept), False)
             if passes(fewer):
                 kept = fewer
         if size == 1:
             break
         size = max(1, size // 2)
-    return Found(tuple(kept), True)
+    return FoundList(tuple(kept), True)

@@ -26,7 +26,7 @@ RUNS, SECONDS = 9, 20.0
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class AdvisedInput:
     """One set of inputs: its name, the arrays, and the reference's results as users see them."""
 
     name: str
@@ -39,7 +39,7 @@ def rules(precision: str, layers: Iterable[str]) -> dict[str, str]:
     return {REST: precision, **dict.fromkeys(layers, "fp32")}
 
 
-class Trials:
+class ListTrials:
     """Errors of the outputs by the layers that are kept; each list is tried once.
 
     ``share``: error allowed, relative to an output's largest element. Errors are in the same terms.
@@ -51,7 +51,7 @@ class Trials:
         session: Session,
         graph: Graph,
         names: set[str],
-        cases: Sequence[Case],
+        cases: Sequence[AdvisedInput],
         precision: str,
         share: float,
     ) -> None:
@@ -77,7 +77,7 @@ class Trials:
         """Whether all outputs of all cases are within the tolerance."""
         return all(error <= self.share for error in self.errors(kept))
 
-    def error_of(self, case: Case, outputs: Mapping[str, Any]) -> float:
+    def error_of(self, case: AdvisedInput, outputs: Mapping[str, Any]) -> float:
         """The largest error of the outputs of a case; infinite where none can be compared."""
         found = output_errors(self.session, outputs, case.expected, self.share)
         return max((excess * self.share for _, excess in found), default=float("inf"))

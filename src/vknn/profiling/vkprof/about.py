@@ -52,7 +52,7 @@ def about(
         "versions": {"vknn": _own_version(), "numpy": np.__version__},
         "device": None if session.device is None else _device(session.device),
         "options": {
-            "precision": str(ChosenPrecision(session.precision, session.layer_precisions)),
+            "precision": ChosenPrecision(session.precision, session.layer_precisions).text(),
             "arithmetic": session.arithmetic,
             "disabled": sorted(engine.target.options.disabled),
             "tuned": bool(engine.target.options.choices),
