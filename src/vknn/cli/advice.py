@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from rich.text import Text
-
 from vknn.answers import Recipe
 from vknn.cli.arguments import opened, shapes
 from vknn.cli.feeds import given_inputs
@@ -87,10 +85,8 @@ def run_advice(
         report.save(args.output)
     if args.json:
         write_json(report.to_json())
-        return 0 if report.ok else 1
-    show(report.table())
-    for line in (*report.notes(), report.summary()):
-        show(Text(line))
+    else:
+        show(report)
     return 0 if report.ok else 1
 
 

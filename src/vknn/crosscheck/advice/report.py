@@ -178,14 +178,8 @@ class PrecisionAdvice:
                 f"{time.least * 1e3:.2f} ms at least, {time.median * 1e3:.2f} ms in the median"
             )
 
-    def table(self) -> RenderableType:
-        """Layers by their share of the error, and tensors that 16 bits do not hold."""
-        tables = [self._layer_table()]
-        if self._unfit():
-            tables.append(self._range_table())
-        return Group(*tables)
-
-    def _layer_table(self) -> Table:
+    def table(self) -> Table:
+        """Layers by their share of the error, those on the list first."""
         table = Table(title=f"what layers add to the error in {self.narrow}")
         for name, justify in (("layer", "left"), ("operators", "left"), ("share", "right")):
             table.add_column(name, justify=justify)  # type: ignore[arg-type]
@@ -210,7 +204,8 @@ class PrecisionAdvice:
         some = [r for r in self.ranges if r.overflow or r.zero + r.subnormal >= _SLIGHT]
         return sorted(some, key=lambda r: (-r.overflow, -(r.zero + r.subnormal)))
 
-    def _range_table(self) -> Table:
+    def range_table(self) -> Table:
+        """Tensors that become infinite in 16 bits, or lose a hundredth of their elements."""
         largest, smallest = LARGEST[self.narrow], SMALLEST[self.narrow]
         table = Table(
             title=f"tensors beyond {self.narrow}: above {largest:g}, or below {smallest:.3g}"
@@ -238,9 +233,12 @@ class PrecisionAdvice:
         document |= {"ok": self.ok, "precision": self.precision, "summary": self.summary()}
         return json_text(document)
 
+    def __rich__(self) -> RenderableType:
+        tables = [self.table(), *([self.range_table()] if self._unfit() else [])]
+        return Group(*tables, *(Text(line) for line in (*self.notes(), self.summary())))
+
     def __str__(self) -> str:
-        lines = [Text(line) for line in (*self.notes(), self.summary())]
-        return text_of(Group(self.table(), *lines))
+        return text_of(self)
 
 
 def _counted(number: int, what: str) -> str:
