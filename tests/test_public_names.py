@@ -41,7 +41,7 @@ NAMES = {
 }
 SESSION_METHODS = {"cancel", "close", "reset_state", "run", "run_many", "save", "stream", "update"}
 SESSION_PROPERTIES = {"inputs", "outputs", "placement"}
-SESSION_ATTRIBUTES = {"arithmetic", "device", "model", "precision"}
+SESSION_ATTRIBUTES = {"arithmetic", "device", "layer_precisions", "model", "precision"}
 
 
 def public(names: object) -> set[str]:

@@ -301,7 +301,12 @@ def _counts(
 def _saved(
     readings: _Readings, run: list[Node], limits: DeviceLimits, options: LoweringOptions
 ) -> float:
-    """Microseconds that a chain saves; minus infinity where no kernel takes it."""
+    """Microseconds that a chain saves; minus infinity where no kernel takes it.
+
+    None takes layers of which some keep float32 and others do not.
+    """
+    if len({options.of(node.origin.name).precision for node in run}) > 1:
+        return -math.inf
     whole = _cost(readings.joined(run), limits, options)
     if whole == math.inf:
         return -math.inf

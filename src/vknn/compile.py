@@ -21,6 +21,7 @@ from vknn.errors import InputError
 from vknn.formats import Model
 from vknn.graph import Graph, TensorType, validate
 from vknn.lowering import LoweringOptions, WeightCache, lower
+from vknn.lowering.kit.layer_precisions import LayerPrecisions
 from vknn.memory_budget import MemoryBudget
 from vknn.partition import Candidates, partition
 from vknn.passes import run_passes
@@ -72,9 +73,25 @@ def compile_model(
     ShapeError, UnsupportedLayerError, DeviceError.
     """
     graph = model.build(types, values)
+    _check_layers(graph, target.options.layers)
     if blobs or not outputs:
         _show(graph, blobs, model.state if not outputs else graph.outputs)
     return compile_graph(graph, target)
+
+
+def _check_layers(graph: Graph, layers: LayerPrecisions | None) -> None:
+    """Check that a graph has the layers of which a precision is asked for.
+
+    Where data decide how a network goes on, others may come up later.
+    """
+    if layers is None:
+        return
+    layers.learn(node.origin.name for node in graph.nodes)
+    unknown = layers.unknown() if graph.continuation is None else {}
+    for name, near in unknown.items():
+        hint = f"; like it are {', '.join(map(repr, near))}" if near else ""
+        more = f" ({len(unknown)} such names)" if len(unknown) > 1 else ""
+        raise InputError(f"precision: no layer is called {name!r:.200}, or computes{hint}{more}")
 
 
 def _show(graph: Graph, blobs: Sequence[str], kept: Iterable[str]) -> None:
@@ -101,6 +118,8 @@ def compile_graph(graph: Graph, target: Target, *, passes: bool = True) -> Progr
     run_limits.check()
     MemoryBudget(target.memory_limit, target.device).check(graph)
     if passes:
+        if target.options.layers is not None:
+            target.options.layers.learn(node.origin.name for node in graph.nodes)
         validate(graph)
         graph = run_passes(graph, target.options.disabled)
     limits = target.device.limits if target.device is not None else None

@@ -199,7 +199,10 @@ class Engine:
         feeds = host_arrays(self.model.complete(self._named(feeds)))
         types, values = self._types(feeds, self._checked(feeds))
         with within(self._new_limit()), self._shapes_named(types):
-            return self.model.build(types, values)
+            graph = self.model.build(types, values)
+        if self.target.options.layers is not None:
+            self.target.options.layers.learn(node.origin.name for node in graph.nodes)
+        return graph
 
     def encode(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The arrays as the graph takes them, with the state as it is; checks names and types."""

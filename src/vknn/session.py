@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
 from vknn import environment, gc_pause, interrupts, session_text
@@ -20,7 +20,7 @@ from vknn.lowering import LoweringOptions
 from vknn.many_runs import ManyRuns
 from vknn.opening import kernel_choices, load_and_open, new_target
 from vknn.output_names import asked, staying
-from vknn.precision import check_precision, usable_arithmetic, usable_precision
+from vknn.precision import Precision, chosen_precision, usable_arithmetic, usable_precision
 from vknn.runtime import Device, as_tensors, close_all
 from vknn.session_text import names_its_model, shown
 
@@ -48,7 +48,11 @@ class Session(ManyRuns):
             name, "numpy" or "cpu" (the reference), or an open :class:`vknn.Device` to share.
         precision: "fp32", or "fp16" to store tensors and weights as float16 on the device, half the
             memory and traffic, or "bf16" to store them as bfloat16, with the range of float32 and
-            fewer digits; arithmetic stays in float32, and so does the NumPy reference.
+            fewer digits; arithmetic stays in float32, and so does the NumPy reference. Or a mapping
+            from names of layers, as :func:`vknn.verify` shows them, or shell patterns of these, to
+            the precision of each, such as ``{"conv3": "fp32", "softmax*": "fp32"}``: a layer's own
+            name counts first, then the first pattern that fits; "*" is the rest, "fp16" where it is
+            left out. Names are checked when shapes are known, at the first run. Or the ``.json`` file of such a mapping (``vknn verify --advise`` writes one).
         arithmetic: "fp16" (only with precision "fp16") lets convolutions and matrix products
             multiply in float16 and add up as many as 16 products in it before the sums are added up
             in float32, on devices that are faster so; products of one row, depthwise ones and
@@ -64,7 +68,9 @@ class Session(ManyRuns):
     Attributes:
         model: The model as its format's package read it, a :class:`vknn.formats.Model`.
         device: The open device, or None where NumPy computes.
-        precision: The precision in use, "fp32" where NumPy computes.
+        precision: The precision in use, "fp32" where NumPy computes; of a mapping, that of the
+            layers that take 16 bits.
+        layer_precisions: The mapping in use, with its "*"; empty where all layers have the same.
         arithmetic: The arithmetic in use.
 
     Raises:
@@ -80,6 +86,8 @@ class Session(ManyRuns):
     device: Device | None
     #: Precision of what is stored, "fp32", "fp16" or "bf16", as asked for and possible.
     precision: str
+    #: Precisions by the names of layers, as asked for and possible; empty: all have the same.
+    layer_precisions: Mapping[str, str]
     #: Arithmetic of convolutions and products, "fp32" or "fp16", as asked for and possible.
     arithmetic: str
 
@@ -89,14 +97,14 @@ class Session(ManyRuns):
         weights: Source | None = None,
         *,
         device: str | Device = "auto",
-        precision: str = "fp32",
+        precision: Precision = "fp32",
         arithmetic: str = "fp32",
         disable: str | Iterable[str] = (),
         tuned: bool = True,
         memory_limit: int | str | None = None,
     ) -> None:
         with naming(shown(path)):
-            check_precision(precision, arithmetic)
+            chosen = chosen_precision(precision, arithmetic)
             asked = environment.parts(disable, "disable")
             disabled = asked | environment.disabled()
             limit = environment.memory_limit(memory_limit)
@@ -116,22 +124,25 @@ class Session(ManyRuns):
             if in_memory:
                 self.model.file = MODEL
             self._opened = {
-                "path": os.path.abspath(file), "device": device, "precision": precision,
+                "path": os.path.abspath(file), "device": device, "precision": chosen.given,
                 "weights": None if second is None else os.path.abspath(second), "disable": asked,
                 "arithmetic": arithmetic, "tuned": tuned, "memory_limit": memory_limit,
             }  # fmt: skip
             try:
-                self.precision = usable_precision(precision, self.device, disabled)
+                self.precision = usable_precision(chosen.name, self.device, disabled)
+                mixed = self.precision != "fp32"
+                self.layer_precisions = MappingProxyType(dict(chosen.layers) if mixed else {})
                 self.arithmetic = usable_arithmetic(arithmetic, self.precision, self.device)
                 choices = kernel_choices(self.device, disabled) if tuned else {}
                 options = LoweringOptions(
-                    disabled, choices=choices, precision=self.precision, arithmetic=self.arithmetic
-                )
+                    disabled, choices=choices, precision=self.precision,
+                    arithmetic=self.arithmetic, layers=chosen.for_layers(),
+                )  # fmt: skip
                 target = new_target(self.device, options, limit)
                 self._engine = Engine(self.model, target, environment.run_timeout())
                 self.reset_state()
                 place = session_text.place(self.device)
-                _log.info("%s in %s on %s", self._file, self.precision, place)
+                _log.info("%s in %s on %s", self._file, session_text.precision(self), place)
             except BaseException:
                 own = [self.device] if self.device is not None and self._owns_device else []
                 close_all([*own, self._sources])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
@@ -12,9 +12,12 @@ from typing import Any, Protocol, TypeVar, cast
 from vknn.errors import naming
 from vknn.formats import TensorSpec
 from vknn.formats.in_memory import MODEL, is_in_memory
+from vknn.precision import ChosenPrecision
 from vknn.printable import one_line
 from vknn.runtime import Device
 
+#: Layers that are named.
+_NAMED = 4
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
@@ -23,6 +26,7 @@ class Shown(Protocol):
 
     device: Device | None
     precision: str
+    layer_precisions: Mapping[str, str]
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]: ...
@@ -34,7 +38,7 @@ class Shown(Protocol):
 def text(session: Shown, file: str, closed: bool) -> str:
     """One line. ``file``: the model's name."""
     inputs, outputs = (", ".join(map(_short, s)) for s in (session.inputs, session.outputs))
-    state = f"{session.precision} on {place(session.device)}" + (", closed" if closed else "")
+    state = f"{precision(session)} on {place(session.device)}" + (", closed" if closed else "")
     return f"<vknn.Session {one_line(file)}: {inputs} -> {outputs}, {state}>"
 
 
@@ -46,9 +50,17 @@ def html(session: Shown, file: str) -> str:
         for what, specs in (("input", session.inputs), ("output", session.outputs))
         for s in specs
     )
-    title = f"<b>{escape(file)}</b> in {session.precision} on {escape(place(session.device))}"
+    title = (
+        f"<b>{escape(file)}</b> in {escape(precision(session))} on {escape(place(session.device))}"
+    )
     head = "<tr><th></th><th>name</th><th>dtype</th><th>shape</th></tr>"
     return f"<div>{title}<table>{head}{rows}</table></div>"
+
+
+def precision(session: Shown) -> str:
+    """Precision in use, and which layers have another one."""
+    chosen = ChosenPrecision(session.precision, session.layer_precisions)
+    return one_line(chosen.text(_NAMED))
 
 
 def place(device: Device | None) -> str:

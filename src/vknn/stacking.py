@@ -78,7 +78,8 @@ def _groups(graph: Graph, limits: DeviceLimits, options: LoweringOptions) -> Ite
     outputs = set(graph.outputs.values())
     for node in graph.nodes:
         if _is_product(node) and node.outputs[0] not in outputs and _aligned(node, limits, options):
-            found[node.inputs[0], node.op, node.input_types[1]].append(node)
+            precision = options.of(node.origin.name).precision
+            found[node.inputs[0], node.op, node.input_types[1], precision].append(node)
     yield from (group for group in found.values() if len(group) > 1)
 
 
@@ -93,8 +94,8 @@ def _is_product(node: Node) -> bool:
 
 def _aligned(node: Node, limits: DeviceLimits, options: LoweringOptions) -> bool:
     """True where a result that follows others in a buffer may be bound: it is a view then."""
-    type_ = node.output_types[0]
-    size = math.prod(type_.dims) * element_bytes(type_.dtype, options.half)
+    type_, half = node.output_types[0], options.of(node.origin.name).half
+    size = math.prod(type_.dims) * element_bytes(type_.dtype, half)
     return size > 0 and size % max(1, limits.alignment) == 0
 
 

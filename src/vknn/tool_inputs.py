@@ -11,6 +11,7 @@ import numpy as np
 
 from vknn.errors import InputError, naming
 from vknn.formats import TensorSpec
+from vknn.precision import Precision
 from vknn.runtime import Device
 from vknn.session import Session
 
@@ -29,7 +30,7 @@ def opened(
     weights: Path | None = None,
     *,
     device: str | Device = "auto",
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     arithmetic: str = "fp32",
     disable: str | Iterable[str] = (),
 ) -> Iterator[Session]:

@@ -13,9 +13,9 @@ from tests.small_model import SHAPE, write_small_model
 from vknn import Session
 from vknn.answers import Recipe, find_recipe
 from vknn.answers.decoder import DECODERS
-from vknn.answers.fields import MAX_BYTES
 from vknn.answers.recipe import beside, built_in, read_recipe
 from vknn.errors import VknnError
+from vknn.json_file import MAX_BYTES
 
 DETECTION = {"task": "detection", "decode": {"kind": "rows", "rows": "out"}}
 

@@ -7,6 +7,31 @@ from vknn.runtime.vulkan import vk_result
 
 #: Texts whose remedy other tests apply.
 ELSEWHERE = {
+    "--advise makes a report of its own, without {}": (
+        "crosscheck/test_advice.py::test_the_command_refuses_what_cannot_be_meant"
+    ),
+    "--advise needs --precision fp16 or bf16, in which all other layers are": (
+        "crosscheck/test_advice.py::test_the_command_refuses_what_cannot_be_meant"
+    ),
+    "-o writes the list of --advise, which is not asked for": (
+        "crosscheck/test_advice.py::test_the_command_refuses_what_cannot_be_meant"
+    ),
+    "fp16 is disabled (VKNN_DISABLE, disable=): there is nothing to advise": (
+        "crosscheck/test_advice.py::test_disabled_fp16_has_no_advice"
+    ),
+    "time or trials ran out: a shorter list may do (--time-limit)": (
+        "crosscheck/test_advice.py::test_time_that_runs_out_is_told"
+    ),
+    "time_limit={}: it must be above 0 seconds": (
+        "crosscheck/test_advice.py::test_options_that_cannot_be_meant"
+    ),
+    "tolerance={}: it must be above 0": (
+        "crosscheck/test_advice.py::test_options_that_cannot_be_meant"
+    ),
+    "{} layers were not measured in time (--time-limit)": (
+        "crosscheck/test_advice.py::test_time_that_runs_out_is_told"
+    ),
+    "{} more (--json has all)": ("crosscheck/test_advice.py::test_long_tables_are_cut"),
     "--html is a page of one input, and there are many: name the worst one": (
         "reports/test_check_page.py::test_many_inputs_have_no_page"
     ),

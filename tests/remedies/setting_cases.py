@@ -64,9 +64,12 @@ CASES = [
         kept("folder"),
     ),
     Case(
-        "precision {} is not supported; use {}",
+        "precision {} is not supported; use {}, a mapping from layers to these, or a .json file of "
+        "one",
         lambda p: p.run(device="cpu", precision="fp8"),
-        lambda p: [p.run(device="cpu", precision=each) for each in ("fp32", "fp16", "bf16")],
+        lambda p: [
+            p.run(device="cpu", precision=each) for each in ("fp32", "fp16", "bf16", {"*": "fp32"})
+        ],
     ),
     Case(
         "arithmetic {} is not supported; use {}",

@@ -5,17 +5,12 @@ Whatever is wrong is a VknnError that names the file and the key: recipes are wr
 
 from __future__ import annotations
 
-import json
 import math
-import os
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from vknn.errors import VknnError, naming
 
-#: Recipes are a few hundred bytes; a larger file is something else.
-MAX_BYTES = 1 << 20
 #: No list of a recipe (labels, anchors, points) is longer.
 MAX_ITEMS = 1 << 16
 T = TypeVar("T")
@@ -174,45 +169,6 @@ class Fields:
         if not least <= value <= most:
             self.fail(key, f"is {value}, not from {least} to {most}")
         return int(value)
-
-
-def read_json(path: Path, most: int = MAX_BYTES) -> Any:
-    """The document of a JSON file. Raises VknnError for one that is none or is too large."""
-    text = read_text(path, most)
-    with naming(str(path)):
-        try:
-            return json.loads(text, object_pairs_hook=_once)
-        except (ValueError, RecursionError) as error:
-            raise VknnError(f"{path} is no JSON: {error}") from error
-
-
-def read_text(path: Path, most: int) -> str:
-    """The text of a regular file of at most ``most`` bytes. Raises VknnError."""
-    with naming(str(path)):
-        try:
-            if not os.path.isfile(path):  # a pipe would wait for a writer, for ever
-                raise VknnError(
-                    f"{path}: {'this is no file' if os.path.exists(path) else 'no such file'}"
-                )
-            with path.open("rb") as file:
-                data = file.read(most + 1)
-        except (OSError, ValueError) as error:
-            raise VknnError(f"{path} cannot be read: {error}") from error
-        if len(data) > most:
-            raise VknnError(f"{path} has more than {most} bytes")
-        try:
-            return data.decode("utf-8-sig")
-        except UnicodeDecodeError as error:
-            raise VknnError(f"{path} is no text in UTF-8: {error}") from error
-
-
-def _once(pairs: Sequence[tuple[str, Any]]) -> Mapping[str, Any]:
-    """An object whose keys are each there once."""
-    keys = [key for key, _ in pairs]
-    twice = next((key for key in keys if keys.count(key) > 1), None)
-    if twice is not None:
-        raise ValueError(f"there are two keys {twice!r} in an object")
-    return dict(pairs)
 
 
 def _kind(value: Any) -> str:

@@ -6,8 +6,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from vknn.answers.fields import MAX_BYTES, MAX_ITEMS, read_text
+from vknn.answers.fields import MAX_ITEMS
 from vknn.errors import VknnError, naming
+from vknn.json_file import MAX_BYTES, read_text
 
 #: Lines of lists that name no class, in lower case: COCO's lists leave numbers out so.
 _GAPS = ("", "n/a", "???")

@@ -15,9 +15,10 @@ from typing import Any
 # The decoders register themselves when they are imported.
 from vknn.answers import heads, images, keypoints, masks, people, regions, rows, yolo  # noqa: F401
 from vknn.answers.decoder import DECODERS, LAYOUTS, Decoder
-from vknn.answers.fields import REQUIRED, Fields, read_json
+from vknn.answers.fields import REQUIRED, Fields
 from vknn.answers.labels import Labels, read_labels
 from vknn.formats import Model, TensorSpec
+from vknn.json_file import read_json
 from vknn.pictures import ORDERS, RESIZES, ImageOptions
 
 #: Lowest score and most things by task, where a recipe says neither.

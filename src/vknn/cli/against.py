@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from vknn.cli.arguments import precision
 from vknn.cli.complaints import FAILED
 from vknn.cli.output import show, write_json
 from vknn.crosscheck import against
@@ -24,7 +25,7 @@ def add_against(parser: argparse.ArgumentParser) -> None:
     add("--inputs", type=Path, metavar="FILE.npz", help="the inputs, where the record has none")
     add("--weights", type=Path, metavar="FILE", help="the weights file, if not beside the model")
     add("--device", help="the device to compute on (auto)")
-    add("--precision", choices=("fp32", "fp16", "bf16"), help="storage of tensors (fp32)")
+    add("--precision", type=precision, metavar="NAME", help="storage of tensors (fp32)")
     add("--tolerance", type=float, metavar="N", help="error allowed to a tensor, relative to its "
         "largest element")  # fmt: skip
 

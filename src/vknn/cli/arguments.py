@@ -13,7 +13,7 @@ from vknn import environment
 from vknn.cli.inputs import add_image_arguments
 from vknn.errors import InputError, VknnError
 from vknn.formats.layer_files import run_layer_files
-from vknn.precision import ARITHMETICS, PRECISIONS
+from vknn.precision import ARITHMETICS, PRECISIONS, names_file
 from vknn.session import Session
 from vknn.tool_inputs import needed_inputs
 
@@ -43,9 +43,11 @@ def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     )
     group.add_argument(
         "--precision",
-        choices=PRECISIONS,
+        type=precision,
         default="fp32",
-        help="how the device stores tensors and weights (fp32); it computes in fp32",
+        metavar="{fp32,fp16,bf16,FILE.json}",
+        help="how the device stores tensors and weights (fp32); it computes in fp32. A file has "
+        "precisions by layer (verify --advise writes one)",
     )
     group.add_argument(
         "--arithmetic",
@@ -65,6 +67,14 @@ def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
         "--disable", default="", metavar="NAMES", help="passes and parts to switch off, by comma"
     )
     add_json(parser)
+
+
+def precision(text: str) -> str:
+    """A precision, or the name of a file of precisions, which whoever opens a session reads."""
+    if text not in PRECISIONS and not names_file(text):
+        known = ", ".join(PRECISIONS)
+        raise argparse.ArgumentTypeError(f"{text!r} is none of {known}, and no .json file")
+    return text
 
 
 def add_inputs(parser: argparse.ArgumentParser, random: bool) -> None:

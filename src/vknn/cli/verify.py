@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +10,17 @@ from rich.text import Text
 
 from vknn.answers import Recipe, find_recipe
 from vknn.answers.looking import NO_RECIPE
+from vknn.cli.advice import add_advice, run_advice
 from vknn.cli.arguments import add_inputs, add_model, opened, shapes
 from vknn.cli.feeds import given_inputs
 from vknn.cli.functions import function_named
 from vknn.cli.output import progress, show, write_json
 from vknn.cli.records import input_records
+from vknn.cli.times import seconds
 from vknn.crosscheck import DataReport, InputRecord, VerifyReport, search, verify, verify_over
 from vknn.crosscheck.cumulative import CUMULATIVE
 from vknn.errors import InputError
 from vknn.session import Session
-
-_UNITS = {"ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -52,6 +51,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--dump", type=Path, metavar="FILE.npz", help="write all arrays here")
     group.add_argument("--html", type=Path, metavar="FILE.html", help="write a page of layers")
     _add_metrics(parser.add_argument_group("metrics"))
+    add_advice(parser.add_argument_group("advice"))
     _add_many(
         parser.add_argument_group(
             "many inputs",
@@ -93,7 +93,7 @@ def _add_many(group: argparse._ActionsContainer) -> None:
     )
     group.add_argument(
         "--search",
-        type=_seconds,
+        type=seconds,
         metavar="SECONDS",
         help="so long (60s, 5m) look for inputs with larger errors, from those given on",
     )
@@ -107,6 +107,8 @@ def _add_many(group: argparse._ActionsContainer) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Comparison; the exit code is 1 where something is out of tolerance or nothing was checked."""
+    if args.advise or args.output is not None:
+        return run_advice(args, _recipe)
     args.search_asked = args.search is not None or args.search_steps is not None
     with opened(args) as session, progress("verify", args.json) as tell:
         report = _report(args, session, tell)
@@ -174,14 +176,6 @@ def _show(args: argparse.Namespace, report: VerifyReport | DataReport) -> None:
             show(report.metrics_table(failures_only=args.failures))
     for line in (*report.notes(), report.summary()):
         show(Text(line))
-
-
-def _seconds(text: str) -> float:
-    """Seconds of a time such as 60s or 5m."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]*)", text.strip().lower())
-    if found is None or found[2] not in _UNITS or not float(found[1]):
-        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 60s or 5m")
-    return float(found[1]) * _UNITS[found[2]]
 
 
 def _count(text: str) -> int:

@@ -1,5 +1,12 @@
 """The cross-check: every operator on the device, held against NumPy."""
 
+from vknn.crosscheck.advice import (
+    LayerAdvice,
+    PlanTime,
+    PrecisionAdvice,
+    TensorRange,
+    advise,
+)
 from vknn.crosscheck.against import AgainstReport, AgainstRow, against
 from vknn.crosscheck.comparison import ArrayComparison, compare
 from vknn.crosscheck.data_report import DataReport
@@ -38,13 +45,18 @@ __all__ = [
     "ErrorMap",
     "ErrorSpread",
     "InputRecord",
+    "LayerAdvice",
     "MetricError",
     "NotFinite",
     "NotFiniteSource",
+    "PlanTime",
+    "PrecisionAdvice",
     "SearchTrace",
+    "TensorRange",
     "VerifyReport",
     "VerifyRow",
     "WorstInput",
+    "advise",
     "against",
     "allowances",
     "compare",

@@ -21,6 +21,7 @@ from vknn.crosscheck.npz_files import load_npz
 from vknn.crosscheck.tensors import tensors_of
 from vknn.crosscheck.tolerance import Allowance
 from vknn.errors import InputError
+from vknn.precision import Precision
 from vknn.rich_text import text_of
 from vknn.session import Session
 from vknn.tool_inputs import complete_feeds, needed_inputs, opened
@@ -124,7 +125,7 @@ def against(
     *,
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     arithmetic: str = "fp32",
     tolerance: float | None = None,
 ) -> AgainstReport:

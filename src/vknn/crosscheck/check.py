@@ -28,6 +28,7 @@ from vknn.crosscheck.storage import (
 )
 from vknn.crosscheck.tolerance import Allowance, allowances
 from vknn.graph import Continuation, DType, Graph, Node, TensorType, Value
+from vknn.lowering import LoweringOptions
 from vknn.ops.detection.order import in_order_of
 from vknn.partition import refine
 from vknn.program import Program
@@ -210,7 +211,7 @@ class GraphCheck:
             right, goal, bound = expected[index], goals[index], bounds[index]
             single = in_order_of(node.op, alone[index], goal) if alone else None
             chained = in_order_of(node.op, after[value], right)
-            isolated = self._compared(single, goal, bound) if single is not None else None
+            isolated = self._compared(single, goal, bound, node) if single is not None else None
             if (
                 self.options.limit is not None
                 and single is not None
@@ -218,11 +219,11 @@ class GraphCheck:
                 and not isolated.ok
             ):
                 goal = flushed(node.op, inputs, index, single, goal)
-                isolated = self._compared(single, goal, bound)
+                isolated = self._compared(single, goal, bound, node)
             cumulative = None
             wide = widened(bound, right, self._share)
             if not self._at_random(value):
-                cumulative = self._compared(chained, right, wide)
+                cumulative = self._compared(chained, right, wide, node)
             self._keep(value.name, right, single, chained)
             row = VerifyRow(
                 node=node.name,
@@ -253,21 +254,30 @@ class GraphCheck:
 
     def _held_again(self, c: _Checked) -> VerifyRow:
         wide = moved(c.wide, self.carried.get(c.value, 0.0))
-        return replace(c.row, cumulative=self._compared(c.chained, c.right, wide))
+        return replace(c.row, cumulative=self._compared(c.chained, c.right, wide, c.node))
 
     def _may_be_flushed(self, comparison: ArrayComparison) -> bool:
         """Whether a result that is wrong may be right of zeros in place of subnormal numbers."""
         return self.options.limit is not None and not comparison.ok
 
+    def _options(self, node: Node | None) -> LoweringOptions:
+        """How a node's results are stored, and what it computes in."""
+        options = engine_of(self.session).target.options
+        return options if node is None else options.of(node.origin.name)
+
     def _compared(
-        self, actual: np.ndarray, expected: np.ndarray, allowance: Allowance
+        self,
+        actual: np.ndarray,
+        expected: np.ndarray,
+        allowance: Allowance,
+        node: Node | None = None,
     ) -> ArrayComparison:
         """Comparison of two arrays, with metrics where they are asked for."""
         found = compare(actual, expected, allowance)
         own = self.options.metrics
         if own is None:
             return found
-        held = self.session.precision
+        held = self._options(node).precision
         return replace(found, metrics=measure(actual, expected, allowance, held, own))
 
     @functools.cached_property
@@ -291,7 +301,8 @@ class GraphCheck:
         self, node: Node, inputs: list[np.ndarray | None], expected: list[np.ndarray]
     ) -> tuple[list[np.ndarray], list[Allowance]]:
         """The results that the node by itself should give on the device, and their tolerances."""
-        precision, tolerance = self.session.precision, self.options.tolerance
+        stored, tolerance = self._options(node), self.options.tolerance
+        precision = stored.precision
         if precision == "fp32":
             halves = any(y.dtype == np.float16 for y in expected)
             storage = HALF_UNIT if halves else 0.0
@@ -301,7 +312,7 @@ class GraphCheck:
         with np.errstate(all="ignore"):
             exact = [np.asarray(y) for y in node.op.reference(*held)]  # type: ignore[arg-type]
         goals = [infinite_beyond_half(y, precision) for y in exact]
-        sums = HALF_SUMS if self.session.arithmetic == "fp16" else 0.0
+        sums = HALF_SUMS if stored.arithmetic == "fp16" else 0.0
         found = allowances(
             node.op,
             held,
@@ -366,5 +377,5 @@ class GraphCheck:
                 continue
             if name in self.makers:
                 result = in_order_of(self.makers[name].op, result, expected)
-            found.append((name, self._compared(result, expected, bound)))
+            found.append((name, self._compared(result, expected, bound, self.makers.get(name))))
         return tuple(found)

@@ -15,7 +15,10 @@ from vknn.session import Session
 
 
 def output_errors(
-    session: Session, outputs: Mapping[str, Any], expected: Mapping[str, Any]
+    session: Session,
+    outputs: Mapping[str, Any],
+    expected: Mapping[str, Any],
+    share: float | None = None,
 ) -> list[tuple[str, float]]:
     """Largest error of each output of a run, as a multiple of what :func:`vknn.verify` allows.
 
@@ -23,16 +26,18 @@ def output_errors(
         session: What computed them; its precision decides what is allowed.
         outputs: As :meth:`vknn.Session.run` gives them.
         expected: The same by NumPy.
+        share: What is allowed in place of that, relative to an output's largest element.
 
     Returns:
         Names and errors, infinite for another shape or dtype. Labels are left out: scores near to
         each other may change places. So are outputs whose shapes the values decide, where roundings
         to 16 bits do.
     """
-    share = CUMULATIVE[session.precision, session.arithmetic]
+    given = share is not None
+    share = share or CUMULATIVE[session.precision, session.arithmetic]
     found = []
     for name, actual, right in _arrays(outputs, expected):
-        if actual.shape != right.shape and session.precision != "fp32":
+        if actual.shape != right.shape and (session.precision != "fp32" or given):
             continue
         exact = Allowance(np.abs(right), np.zeros(1))
         if actual.shape != right.shape or actual.dtype != right.dtype:

@@ -25,6 +25,7 @@ from vknn.errors import (
     UnsupportedLayerError,
     VknnError,
 )
+from vknn.precision import Precision
 from vknn.session import Session
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
 
@@ -65,7 +66,7 @@ def verify_over(
     limit: int | None = None,
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     arithmetic: str = "fp32",
     shapes: Shapes | None = None,
     tolerance: float | None = None,

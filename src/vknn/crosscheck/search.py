@@ -23,6 +23,7 @@ from vknn.crosscheck.range import LIMITS, OutOfRangeError, RangeLimit
 from vknn.crosscheck.report import VerifyReport
 from vknn.crosscheck.verify import asked_metrics
 from vknn.errors import InputError, VknnError
+from vknn.precision import Precision
 from vknn.session import Session
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
 
@@ -43,7 +44,7 @@ def search(
     limit: int | None = None,
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     arithmetic: str = "fp32",
     shapes: Shapes | None = None,
     tolerance: float | None = None,

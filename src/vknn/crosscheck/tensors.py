@@ -15,6 +15,7 @@ from vknn.crosscheck.kept_inputs import without_objects, write_npz
 from vknn.errors import InputError
 from vknn.graph import Graph, Node, Value
 from vknn.named_files import replacing
+from vknn.precision import Precision
 from vknn.session import Session, engine_of
 from vknn.tool_inputs import Shapes, complete_feeds, opened
 
@@ -63,7 +64,7 @@ def dump(
     tensors: str | Sequence[str] = ALL,
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     arithmetic: str = "fp32",
     shapes: Shapes | None = None,
     seed: int = 0,

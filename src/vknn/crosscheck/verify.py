@@ -14,6 +14,7 @@ from vknn.crosscheck.checker import InputChecker
 from vknn.crosscheck.metrics import Metric, named_metrics
 from vknn.crosscheck.report import VerifyReport
 from vknn.graph.layers import layers_of
+from vknn.precision import Precision
 from vknn.session import Session, engine_of
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
 
@@ -24,7 +25,7 @@ def verify(
     *,
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     arithmetic: str = "fp32",
     shapes: Shapes | None = None,
     tolerance: float | None = None,

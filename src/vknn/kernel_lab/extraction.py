@@ -35,6 +35,7 @@ from vknn.kernel_lab.lab import Lab
 from vknn.kernel_lab.readme import readme
 from vknn.kernel_lab.workbench import DESCRIPTION
 from vknn.kernel_lab.written import written_elements
+from vknn.precision import Precision
 from vknn.runtime import Device
 from vknn.runtime.spirv.specialize import specialized
 from vknn.session import Session, engine_of
@@ -50,7 +51,7 @@ def extract(
     inputs: Mapping[str, np.ndarray] | None = None,
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     arithmetic: str = "fp32",
     shapes: Shapes | None = None,
     seed: int = 0,
@@ -86,8 +87,9 @@ def extract(
     target = Path(folder)
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise InputError(f"{target}: there is something already: give a new folder")
-    options = {"device": device, "precision": precision, "arithmetic": arithmetic}
-    with opened(model, weights, **options) as session:
+    with opened(
+        model, weights, device=device, precision=precision, arithmetic=arithmetic
+    ) as session:
         feeds = complete_feeds(session, inputs, shapes, seed)
         choice = chosen(all_choices(runs_of(session, feeds)), layer, dispatch)
         if session.device is not None and session.device.snapshot.is_null:
@@ -110,7 +112,10 @@ class _Writer:
         assert session.device is not None
         self.session, self.choice, self.folder = session, choice, folder
         self.device: Device = session.device
-        self.expectations = Expectations(choice, session.precision, session.arithmetic)
+        self.precision, self.arithmetic = session.precision, session.arithmetic
+        if session.layer_precisions and "HALF" not in dict(choice.dispatch.variant):
+            self.precision = self.arithmetic = "fp32"
+        self.expectations = Expectations(choice, self.precision, self.arithmetic)
 
     def write(self) -> None:
         choice, dispatch = self.choice, self.choice.dispatch
@@ -131,7 +136,7 @@ class _Writer:
             layers=dispatch.nodes,
             label=dispatch.label,
             model=_model_name(self.session),
-            precision=self.session.precision,
+            precision=self.precision,
             vknn=__version__,
             variant=variant,
             constants={by_id[i]: v for i, v in constants.items() if i in by_id},
@@ -248,7 +253,7 @@ class _Writer:
             allowed=None if reference is None else f"{stem}-allowed.npy",
             written=None if mask is None else f"{stem}-written.npy",
             tensor=tensor,
-            tolerance=CUMULATIVE[self.session.precision, self.session.arithmetic],
+            tolerance=CUMULATIVE[self.precision, self.arithmetic],
         )
 
 

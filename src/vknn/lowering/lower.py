@@ -14,7 +14,7 @@ from vknn.lowering.choose.concat_inplace import place_parts
 from vknn.lowering.choose.host_floats import float32_inputs, repack_converts
 from vknn.lowering.choose.layout_assignment import assign, wanted_layouts
 from vknn.lowering.choose.share_pipelines import with_fewer_pipelines
-from vknn.lowering.kernels.movement.rule import repack
+from vknn.lowering.kernels.movement.rule import convert, repack
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.counters import Counters
 from vknn.lowering.kit.emitter import Emitter, Ref
@@ -25,6 +25,7 @@ from vknn.lowering.kit.layouts import (
     pack,
     same_bytes,
     storage_bytes,
+    vector_count,
 )
 from vknn.lowering.kit.machine import machine_of
 from vknn.lowering.kit.problem import LoweringOptions, Problem
@@ -67,7 +68,7 @@ def lower(
     return assemble(
         graph.name,
         [*lowering.first_commands(), *lowering.commands],
-        {v.name: (lowering.refs[v, Layout.LINEAR], v.type) for v in graph.inputs},
+        {v.name: (lowering.input(v), v.type) for v in graph.inputs},
         outputs,
         limits,
         options,
@@ -86,7 +87,10 @@ class _Lowering:
         self, graph: Graph, limits: DeviceLimits, options: LoweringOptions, weights: WeightCache
     ) -> None:
         self.limits, self.options, self.weights = limits, options, weights
-        self.refs: dict[tuple[Value, Layout], Ref] = {}
+        #: Buffers by value, layout and whether floats take 16 bits there.
+        self.refs: dict[tuple[Value, Layout, bool], Ref] = {}
+        #: Whether a value takes 16 bits where it was made.
+        self.made_half: dict[Value, bool] = {}
         self.bounds: dict[Value, TensorType] = {}
         self.counts: dict[Value, Ref] = {}
         self.commands: list[PendingCommand] = []
@@ -94,7 +98,12 @@ class _Lowering:
         self._names: dict[str, int] = {}
 
     def add_input(self, value: Value, single: bool) -> None:
-        self._new_ref(value, value.type, Layout.LINEAR, single).role = Role.INPUT
+        half = self.options.half and not single
+        self._made(value, value.type, Layout.LINEAR, half).role = Role.INPUT
+
+    def input(self, value: Value) -> Ref:
+        """The buffer of an input of the plan."""
+        return self.refs[value, Layout.LINEAR, self.made_half[value]]
 
     def first_commands(self) -> list[PendingCommand]:
         """What stands before the commands of all nodes."""
@@ -102,13 +111,14 @@ class _Lowering:
         return [PendingCommand(Fill(0, 0, (), "counters"), (root,))] if root.nbytes else []
 
     def add_node(self, node: Node, candidate: Candidate) -> None:
-        for value, layout in wanted_layouts(node, candidate):
-            self._want(value, layout)
         problem = make_problem(node, self.limits, self.options)
-        if candidate.view is not None and self._add_view(node, candidate):
+        half = problem.options.half
+        for value, layout in wanted_layouts(node, candidate):
+            self._want(value, layout, half)
+        if candidate.view is not None and self._add_view(node, candidate, half):
             return
         outputs = [
-            self._new_ref(v, t, layout)
+            self._made(v, t, layout, half)
             for v, t, layout in zip(node.outputs, node.bounds, candidate.outputs, strict=True)
         ]
         open_outputs = [v for v in node.outputs if not v.type.is_static]
@@ -123,9 +133,12 @@ class _Lowering:
 
     def add_output(self, value: Value) -> tuple[Ref, TensorType, TensorType, Ref | None]:
         """The LINEAR buffer of a result, its host type, its bound and its count."""
-        known = self.bounds.get(value, value.type)
-        single = repack_converts(known, self.limits, self.options)
-        ref = self._want(value, Layout.LINEAR, single)
+        known, half = self.bounds.get(value, value.type), self.made_half.get(value)
+        if half is None:
+            half = self.options.half
+        elif half and (value, Layout.LINEAR, True) not in self.refs:
+            half = not repack_converts(known, self.limits, self.options)
+        ref = self._want(value, Layout.LINEAR, half)
         if ref.root.role in (Role.INPUT, Role.WEIGHT):
             source = ref
             name = self._unique(f"{value.name}.copy")
@@ -142,13 +155,13 @@ class _Lowering:
     def _emitter(
         self, problem: Problem, node: Node, candidate: Candidate, outputs: Sequence[Ref]
     ) -> Emitter:
-        base = zip(node.inputs, candidate.inputs, strict=False)
+        base, half = zip(node.inputs, candidate.inputs, strict=False), problem.options.half
         inputs = [
-            self.refs[v, layout] if v is not None and layout is not None else None
+            self._want(v, layout, half) if v is not None and layout is not None else None
             for v, layout in base
         ]
         extra = node.inputs[len(candidate.inputs) :]
-        operands = [self.refs[v, candidate.outputs[0]] for v in extra if v is not None]
+        operands = [self._want(v, candidate.outputs[0], half) for v in extra if v is not None]
         label = f"{problem.op.type_name} {candidate.name}"
         nodes = (node.origin.name,)
         take = self.counters.take
@@ -172,55 +185,66 @@ class _Lowering:
         for command, refs in emitter.commands:
             self.commands.append(PendingCommand(command, tuple(refs), tuple(inplace)))
 
-    def _want(self, value: Value, layout: Layout, single: bool = False) -> Ref:
+    def _want(self, value: Value, layout: Layout, half: bool) -> Ref:
         """The buffer of a value in a layout; packs constants, repacks what lies otherwise.
 
-        ``single``: a repack may give float32 in a plan of 16 bits, for the host.
+        ``half``: floats take 16 bits there; they are converted where the value has others.
         """
-        key = (value, layout)
+        half = half and value.type.dtype.is_float
+        key = (value, layout, half)
         if key in self.refs:
             return self.refs[key]
         if value.constant is not None:
-            self.refs[key] = self._constant(value, layout)
+            self.refs[key] = self._constant(value, layout, half)
             return self.refs[key]
-        other = next(lay for lay in Layout if (value, lay) in self.refs)
-        source = self.refs[value, other]
-        bound = self.bounds[value]
-        if same_bytes(bound, other, layout):
+        # Of the width that is wanted, else of the other one: what was converted may be rounded.
+        places = [(lay, width) for width in (half, not half) for lay in Layout]
+        other, stored = next(p for p in places if (value, *p) in self.refs)
+        source, bound = self.refs[value, other, stored], self.bounds[value]
+        alike = same_bytes(bound, other, layout)
+        if alike and stored == half:
             self.refs[key] = source
             return source
-        target = self._new_ref(value, bound, layout, single)
-        emitter = self._identity(value, source, target)
-        repack(emitter, source, target, bound, other, layout)
+        # Repacks convert at the edges of a GPU's plan: float32 lies in rows, float16 in C4.
+        if not alike and stored != half and half != (layout is Layout.C4):
+            source = self._want(value, other, half)
+        target = self._new_ref(value, bound, layout, half)
+        if alike:
+            emitter = self._identity(value, source, target, "convert")
+            convert(emitter, source, target, vector_count(bound, layout))
+        else:
+            emitter = self._identity(value, source, target)
+            repack(emitter, source, target, bound, other, layout)
         self._take(emitter)
         return target
 
-    def _constant(self, value: Value, layout: Layout) -> Ref:
+    def _constant(self, value: Value, layout: Layout, half: bool) -> Ref:
         array = value.constant
         assert array is not None
-        half, precision = self.options.half, self.options.precision
+        precision = self.options.precision if half else "fp32"
         key = f"{layout.value}{value.type}" + (f" {precision}" if half else "")
         data = self.weights.get(key, (array,), lambda: narrowed(pack(array, layout), precision))
         nbytes = storage_bytes(value.type, layout, half)
         name, is_float = self._unique(value.name), holds_floats(data)
         return Ref(name, nbytes, is_float, data, role=Role.WEIGHT, width=data.itemsize)
 
-    def _identity(self, value: Value, source: Ref, target: Ref) -> Emitter:
+    def _identity(self, value: Value, source: Ref, target: Ref, label: str = "repack") -> Emitter:
         type_ = self.bounds.get(value, value.type)
         problem = Problem(Identity(), (type_,), (type_,), (None,), self.limits, self.options)
-        return Emitter(problem, [source], [target], [], self.weights, "repack", (value.name,))
+        return Emitter(problem, [source], [target], [], self.weights, label, (value.name,))
 
-    def _add_view(self, node: Node, candidate: Candidate) -> bool:
+    def _add_view(self, node: Node, candidate: Candidate, half: bool) -> bool:
         """Makes output 0 a view of an input, where the epilogue allows it."""
         assert candidate.view is not None
         value, source = node.inputs[candidate.view], node.outputs[0]
         layout = candidate.inputs[candidate.view]
         if isinstance(node.op, Fused) or value is None or layout is None or len(node.outputs) > 1:
             return False
-        parent = self.refs[value, layout]
-        nbytes = storage_bytes(source.type, candidate.outputs[0], self.options.half)
+        parent = self._want(value, layout, half)
+        half = half and source.type.dtype.is_float
+        nbytes = storage_bytes(source.type, candidate.outputs[0], half)
         name = self._unique(source.name)
-        self.refs[source, candidate.outputs[0]] = Ref(
+        self.refs[source, candidate.outputs[0], half] = Ref(
             name,
             nbytes,
             source.type.dtype.is_float,
@@ -228,19 +252,21 @@ class _Lowering:
             offset=candidate.view_offset,
             width=parent.width,
         )
-        self.bounds[source] = source.type
+        self.bounds[source], self.made_half[source] = source.type, half
         return True
 
-    def _new_ref(
-        self, value: Value, type_: TensorType, layout: Layout, single: bool = False
-    ) -> Ref:
+    def _made(self, value: Value, type_: TensorType, layout: Layout, half: bool) -> Ref:
+        """The buffer in which a value is made."""
+        self.made_half[value] = half and type_.dtype.is_float
+        return self._new_ref(value, type_, layout, self.made_half[value])
+
+    def _new_ref(self, value: Value, type_: TensorType, layout: Layout, half: bool) -> Ref:
         name = self._unique(
             value.name if layout is Layout.LINEAR else f"{value.name}.{layout.value}"
         )
-        half = self.options.half and not single
         nbytes, width = storage_bytes(type_, layout, half), element_bytes(type_.dtype, half, layout)
         ref = Ref(name, nbytes, type_.dtype.is_float, width=width)
-        self.refs[value, layout] = ref
+        self.refs[value, layout, half] = ref
         self.bounds[value] = type_
         return ref
 

@@ -18,6 +18,7 @@ from vknn.errors import VknnError
 from vknn.graph import Graph
 from vknn.opening import choose_device
 from vknn.ops.detection.order import in_order_of
+from vknn.precision import Precision
 from vknn.profiling.peer import NcnnPeer
 from vknn.rich_text import text_of
 from vknn.session import Session, engine_of
@@ -135,7 +136,7 @@ def bench(
     *,
     weights: Path | None = None,
     device: str = "auto",
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     arithmetic: str = "fp32",
     disable: Iterable[str] = (),
     runs: int = 20,
@@ -206,7 +207,7 @@ def _open(
     path: Path,
     weights: Path | None,
     selector: str,
-    precision: tuple[str, str],
+    precision: tuple[Precision, str],
     disable: Iterable[str],
     cold: dict[str, float],
     stack: ExitStack,

@@ -15,6 +15,7 @@ from rich.table import Table
 from vknn import reference
 from vknn.errors import DeviceError, VknnError
 from vknn.plan import Plan
+from vknn.precision import Precision
 from vknn.profiling.records import Entry, command_entry
 from vknn.rich_text import text_of
 from vknn.runtime.counters import SUBMITS, Counter
@@ -117,7 +118,7 @@ def count(
     names: Sequence[str],
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     arithmetic: str = "fp32",
     shapes: Shapes | None = None,
     seed: int = 0,
@@ -142,8 +143,9 @@ def count(
         vknn.DeviceError: The device has no counters, or another process counts.
         vknn.VknnError: No counter has such a name; or what :class:`vknn.Session` raises.
     """
-    options = {"device": device, "precision": precision, "arithmetic": arithmetic}
-    with opened(model, weights, **options) as session:
+    with opened(
+        model, weights, device=device, precision=precision, arithmetic=arithmetic
+    ) as session:
         chosen = _chosen(counters(session), names)
         feeds = complete_feeds(session, inputs, shapes, seed)
         engine = engine_of(session)

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from vknn.errors import VknnError
 from vknn.named_files import replacing
+from vknn.precision import Precision
 from vknn.printable import one_line
 from vknn.profiling.frames import arrow_table, data_frame
 from vknn.profiling.labels import named_cell
@@ -288,7 +289,7 @@ def profile(
     warmup: int = 2,
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     arithmetic: str = "fp32",
     shapes: Shapes | None = None,
     seed: int = 0,

@@ -21,6 +21,7 @@ from rich.table import Table
 
 from vknn.errors import DeviceError, VknnError
 from vknn.named_files import named
+from vknn.precision import Precision
 from vknn.profiling import static_analysis as analysis
 from vknn.profiling.modelled import ASSUMPTIONS, Assumptions
 from vknn.profiling.static_entry import NAMES, StaticEntry
@@ -117,7 +118,7 @@ def static(
     *,
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     arithmetic: str = "fp32",
     shapes: Shapes | None = None,
     isa: str | os.PathLike[str] | None = None,
@@ -148,8 +149,9 @@ def static(
     Raises:
         vknn.DeviceError: There is no device, or with ``isa`` the driver does not tell.
     """
-    options = {"device": device, "precision": precision, "arithmetic": arithmetic}
-    with opened(model, weights, **options) as session:
+    with opened(
+        model, weights, device=device, precision=precision, arithmetic=arithmetic
+    ) as session:
         if session.device is None:
             raise DeviceError("a static profile needs a Vulkan device: NumPy compiles nothing")
         limits = session.device.limits

@@ -16,6 +16,7 @@ from vknn import environment
 from vknn.errors import VknnError
 from vknn.formats.layer_files import run_layer_files
 from vknn.lowering.choose.candidates import kernel_switch
+from vknn.precision import check_uniform
 from vknn.reduction.bisect_report import BisectReport
 from vknn.reduction.cases import GraphCase, stages
 from vknn.reduction.judges import ChildJudge, CommandJudge, Judge
@@ -64,7 +65,7 @@ def bisect(
         weights: The model's second file, as for :class:`vknn.Session`.
         device: As for :class:`vknn.Session`; not used with ``check``, which chooses itself. So are
             ``precision``, ``arithmetic``, ``disable`` and the tolerances.
-        precision: As for :class:`vknn.Session`.
+        precision: "fp32", "fp16" or "bf16", for all layers.
         arithmetic: As for :class:`vknn.Session`.
         disable: Names that stay switched off.
         layers: Python files that register layers of one's own, which the other process needs.
@@ -82,6 +83,7 @@ def bisect(
         vknn.VknnError: The command cannot be run, or what :class:`vknn.Session` raises.
     """
     started = time.monotonic()
+    check_uniform(precision, "bisect")
     if timeout <= 0:
         raise VknnError(f"timeout={timeout}: it must be above 0 seconds")
     files = tuple(os.path.abspath(path) for path in layers)

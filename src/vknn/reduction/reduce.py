@@ -17,6 +17,7 @@ from vknn.errors import VknnError
 from vknn.formats.graph_folder.writer import ARRAYS, GRAPH, save
 from vknn.formats.layer_files import run_layer_files
 from vknn.graph import format_graph
+from vknn.precision import check_uniform
 from vknn.reduction.cases import GraphCase, stages
 from vknn.reduction.judges import ChildJudge, CommandJudge, Judge, device_facts
 from vknn.reduction.nodes import fewer_nodes
@@ -74,7 +75,7 @@ def reduce(
         weights: The model's second file, as for :class:`vknn.Session`.
         device: As for :class:`vknn.Session`; not used with ``check``, which chooses itself. So are
             ``precision``, ``arithmetic``, ``disable`` and the tolerances.
-        precision: As for :class:`vknn.Session`.
+        precision: "fp32", "fp16" or "bf16", for all layers.
         arithmetic: As for :class:`vknn.Session`.
         disable: As for :class:`vknn.Session`.
         layers: Python files that register layers of one's own, which the other process needs.
@@ -93,6 +94,7 @@ def reduce(
             :class:`vknn.Session` raises.
     """
     started = time.monotonic()
+    check_uniform(precision, "reduce")
     if timeout <= 0 or limit <= 0:
         raise VknnError(f"timeout={timeout}, limit={limit}: both must be above 0 seconds")
     files = tuple(os.path.abspath(path) for path in layers)

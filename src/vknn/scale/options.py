@@ -14,7 +14,7 @@ from typing import Any
 from vknn import environment
 from vknn.errors import InputError, VknnError
 from vknn.pictures import ORDERS, RESIZES, ImageOptions
-from vknn.precision import check_precision
+from vknn.precision import Precision, chosen_precision
 from vknn.scale.shares import share_of
 
 #: Columns that rows have besides the record's own and the outputs.
@@ -74,7 +74,7 @@ class Predictor:
     device: str = "auto"
     per_device: int = 1
     workers: int | None = None
-    precision: str = "fp32"
+    precision: Precision = "fp32"
     arithmetic: str = "fp32"
     disable: Sequence[str] | str = ()
     layers: Sequence[str | os.PathLike[str]] = ()
@@ -96,7 +96,8 @@ class Predictor:
     check: str | float = "first"
 
     def __post_init__(self) -> None:
-        check_precision(self.precision, self.arithmetic)
+        chosen = chosen_precision(self.precision, self.arithmetic)
+        object.__setattr__(self, "precision", chosen.given)  # workers may lack its file
         environment.parts(self.disable, "disable")
         _check_count(self.per_device, "per_device", MOST_PER_DEVICE)
         _check_count(self.batch_size, "batch_size", MOST_BATCH_ROWS)

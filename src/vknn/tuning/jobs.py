@@ -83,7 +83,8 @@ def find_jobs(nodes: Iterable[Node], limits: DeviceLimits, options: LoweringOpti
         key = problem_key(make_problem(node, limits, options))
         if key not in jobs:
             constants = tuple(v.constant if v is not None else None for v in node.inputs)
-            jobs[key] = Job(key, node.op, node.input_types, constants, contests, options)
+            own = options.of(node.origin.name)
+            jobs[key] = Job(key, node.op, node.input_types, constants, contests, own)
         jobs[key].layers.append(node.origin.name)
     return list(jobs.values())
 

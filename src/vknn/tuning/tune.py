@@ -10,6 +10,7 @@ import numpy as np
 from vknn import environment
 from vknn.errors import DeviceError, VknnError
 from vknn.graph import Node
+from vknn.precision import Precision
 from vknn.program import Program
 from vknn.runtime import Device
 from vknn.runtime.tuning_database import FAILED, TuningEntry, database_file, store, tuning_choices
@@ -28,7 +29,7 @@ def tune(
     timeout: float = 60.0,
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
-    precision: str = "fp32",
+    precision: Precision = "fp32",
     arithmetic: str = "fp32",
     shapes: Shapes | None = None,
     seed: int = 0,

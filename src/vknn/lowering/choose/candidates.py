@@ -18,9 +18,10 @@ from vknn.plan import DeviceLimits
 
 
 def make_problem(node: Node, limits: DeviceLimits, options: LoweringOptions) -> Problem:
-    """Problem of a node: base op, concrete types, epilogue apart."""
+    """Problem of a node: base op, concrete types, epilogue and its layer's precision apart."""
     constants = tuple(v.constant if v is not None else None for v in node.inputs)
-    return problem_of(node.op, node.input_types, node.bounds, constants, limits, options)
+    own = options.of(node.origin.name)
+    return problem_of(node.op, node.input_types, node.bounds, constants, limits, own)
 
 
 def candidates(node: Node, limits: DeviceLimits, options: LoweringOptions) -> list[Candidate]:

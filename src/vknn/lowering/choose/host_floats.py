@@ -32,13 +32,22 @@ def float32_inputs(
     limits: DeviceLimits,
     options: LoweringOptions,
 ) -> set[Value]:
-    """The inputs that nothing but a repack to C4 reads, and for which it may convert."""
-    able = {v for v in graph.inputs if repack_converts(v.type, limits, options)}
+    """The inputs that nothing but a repack to C4 reads, and for which it may convert.
+
+    And those that layers read which keep float32: others have them converted on the device.
+    """
+    single: set[Value | None] = set()
+    halves = []
+    for node in chosen:
+        if options.half and not options.of(node.origin.name).half:
+            single.update(node.inputs)
+        else:
+            halves.append(node)
+    kept = {v for v in graph.inputs if v in single}
+    able = {v for v in graph.inputs if repack_converts(v.type, limits, options)} - kept
     if not able:
-        return able
-    wanted = [
-        pair for node, candidate in chosen.items() for pair in wanted_layouts(node, candidate)
-    ]
+        return kept
+    wanted = [pair for node in halves for pair in wanted_layouts(node, chosen[node])]
     packed = {v for v, layout in wanted if layout is Layout.C4}
     plain = {v for v, layout in wanted if layout is not Layout.C4} | set(graph.outputs.values())
-    return (able & packed) - plain
+    return kept | ((able & packed) - plain)

@@ -496,6 +496,10 @@ KERNELS: dict[str, tuple[str, str]] = {
         "count chunk",
         "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
+    "movement/convert": (
+        "count chunk",
+        "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+    ),
     "movement/gather": (
         "count chunk elements base channels split_step fill size[6] stride[6] before[6] "
         "extent[6]",

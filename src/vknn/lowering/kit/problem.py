@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from vknn.graph import Op, TensorType
+from vknn.lowering.kit.layer_precisions import LayerPrecisions
 from vknn.lowering.kit.layouts import Layout, element_bytes
 from vknn.lowering.kit.machine import Machine, machine_of
 from vknn.ops.quantized.arithmetic import QuantizedBinary
@@ -27,6 +29,7 @@ class LoweringOptions:
     in float32.
     ``arithmetic``: "fp16" has convolutions and matrix products multiply in float16 and add up
     HALF_TERMS products in it at a time, on devices that are faster so; only with precision "fp16".
+    ``layers``: those that keep float32 in both; None: none do (see :meth:`of`).
     """
 
     disabled: frozenset[str] = frozenset()
@@ -36,6 +39,21 @@ class LoweringOptions:
     choices: Mapping[str, str] = field(default_factory=dict, hash=False, repr=False)
     precision: str = "fp32"
     arithmetic: str = "fp32"
+    layers: LayerPrecisions | None = field(default=None, hash=False, repr=False)
+
+    def of(self, layer: str) -> LoweringOptions:
+        """The options of a node by the name of its origin: as if all of the plan were like it."""
+        if self.layers is None:
+            return self
+        return self._single if self.half and self.layers.keeps_single(layer) else self._plain
+
+    @functools.cached_property
+    def _plain(self) -> LoweringOptions:
+        return replace(self, layers=None)
+
+    @functools.cached_property
+    def _single(self) -> LoweringOptions:
+        return replace(self, layers=None, precision="fp32", arithmetic="fp32")
 
     @property
     def half(self) -> bool:

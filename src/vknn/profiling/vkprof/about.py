@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from vknn.graph.layers import layers_of
+from vknn.precision import ChosenPrecision
 from vknn.profiling.vkprof.plans import kernels_of, segment_document
 from vknn.runtime import Device
 from vknn.runtime.device_tensor import DeviceTensor
@@ -51,7 +52,7 @@ def about(
         "versions": {"vknn": _own_version(), "numpy": np.__version__},
         "device": None if session.device is None else _device(session.device),
         "options": {
-            "precision": session.precision,
+            "precision": ChosenPrecision(session.precision, session.layer_precisions).text(),
             "arithmetic": session.arithmetic,
             "disabled": sorted(engine.target.options.disabled),
             "tuned": bool(engine.target.options.choices),

@@ -82,6 +82,17 @@ def repack(
     )
 
 
+def convert(emitter: Emitter, source: Ref, target: Ref, count: int) -> None:
+    """One dispatch that brings ``count`` vec4s of floats from 32 bits to 16, or back."""
+    emitter.dispatch_items(
+        "movement/convert",
+        [read4(source), write(target)],
+        grid(emitter.problem.limits, count),
+        push={"count": count},
+        defines={"WIDENS": int(source.half)},
+    )
+
+
 def _signedness(type_: TensorType) -> dict[str, int]:
     """Specialization constant that tells uint8 from int8."""
     return {"BYTES_UNSIGNED": int(type_.dtype is DType.UINT8)}
