@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vknn.errors import ModelFormatError, UnsupportedLayerError
+from vknn.formats.tflite.blockwise import blocks_problem
 from vknn.formats.tflite.flexbuffer import BadFlexBuffer, decode
 from vknn.formats.tflite.generated import accessors
 from vknn.formats.tflite.options import read_options, unknown_member
@@ -95,6 +96,9 @@ class _Reader:
             read_tensor(graph.Tensors(i), i, self.buffers) for i in range(graph.TensorsLength())
         )
         count = len(tensors)
+        for tensor in tensors:
+            if problem := blocks_problem(tensors, tensor):
+                raise self.bad(f"tensor {tensor.index} ({tensor.name!r}): {problem}", graph)
         operators = tuple(
             self.operator(graph.Operators(i), i, codes, count)
             for i in range(graph.OperatorsLength())

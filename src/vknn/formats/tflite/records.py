@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import weakref
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,27 +52,112 @@ class SubByte:
         return self.low + (1 << self.bits) - 1
 
 
+class PackedIntegers:
+    """Constant integers of fewer than 8 bits as the file holds them: ``raw``, a view of its bytes.
+
+    They lie one after another, the first in the lowest bits of its byte; rows are not padded.
+    Arrays made of them are made once as long as somebody holds them, so that graphs share them.
+    """
+
+    def __init__(self, raw: np.ndarray, shape: tuple[int, ...], type_: SubByte) -> None:
+        self.raw, self.shape, self.type = raw, shape, type_
+        self._made: weakref.WeakValueDictionary[str, np.ndarray] = weakref.WeakValueDictionary()
+
+    def numbers(self) -> np.ndarray:
+        """The integers, a byte each, sign-extended."""
+        return self._shared("numbers", lambda: self._unpacked().reshape(self.shape))
+
+    def codes(self, block: int) -> np.ndarray:
+        """Rows as uint8 [rows, blocks, bytes of a block], of integers less their type's lowest.
+
+        Blocks have ``block`` integers, in whole bytes; those that a row's last lacks stand for 0.
+        """
+        return self._shared(f"codes {block}", lambda: self._codes(block))
+
+    def _shared(self, key: str, make: Callable[[], np.ndarray]) -> np.ndarray:
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = make()
+        return found
+
+    def _unpacked(self) -> np.ndarray:
+        bits, type_ = self.type.bits, self.type
+        shifts = np.arange(0, 8, bits, dtype=np.uint8)
+        found = (self.raw[:, None] >> shifts & ((1 << bits) - 1)).reshape(-1)
+        found = found[: math.prod(self.shape)].astype(type_.dtype.numpy)
+        if type_.low:  # the highest bit is the sign
+            found ^= -type_.low
+            found += type_.low
+        return found
+
+    def _codes(self, block: int) -> np.ndarray:
+        bits, (*lead, depth) = self.type.bits, self.shape
+        rows, zeros = math.prod(lead), self._zero_byte
+        if depth * bits % 8 == 0:
+            held = self.raw.reshape(rows, -1) ^ np.uint8(zeros)
+        else:  # rows begin within bytes
+            held = self._packed_rows(self.numbers().reshape(rows, depth))
+        size = block * bits // 8
+        lacking = ((0, 0), (0, -held.shape[1] % size))
+        return np.pad(held, lacking, constant_values=zeros).reshape(rows, -1, size)
+
+    @property
+    def _zero_byte(self) -> int:
+        """A byte of codes that stand for 0."""
+        return sum(-self.type.low << place for place in range(0, 8, self.type.bits))
+
+    def _packed_rows(self, numbers: np.ndarray) -> np.ndarray:
+        """Codes of integers [rows, depth] as bytes [rows, bytes of a row]."""
+        bits, low = self.type.bits, self.type.low
+        lacking = ((0, 0), (0, -numbers.shape[1] % (8 // bits)))
+        codes = np.pad((numbers - low).astype(np.uint8), lacking, constant_values=-low)
+        single = codes.reshape(len(codes), -1, 8 // bits) << np.arange(0, 8, bits, dtype=np.uint8)
+        return np.asarray(np.bitwise_or.reduce(single, axis=-1), np.uint8)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Blockwise quantization of a tensor: the index of the tensor of scales, that of zero points
+    (None where there are none), and how many integers along the last axis share a scale."""
+
+    scales: int
+    zero_points: int | None
+    size: int
+
+
 @dataclass(frozen=True)
 class TensorRecord:
     """One tensor of a subgraph. ``shape`` has None where the signature says -1.
 
-    ``data`` is the constant's array, or None. ``variable`` marks state kept between runs.
-    ``sub_byte`` is the type of integers that have fewer bits than ``dtype``. ``unranked``: an empty
-    shape stands for any shape, not for a scalar. ``sparse``: the file stores ``data`` sparsely.
-    ``blocks``: blockwise quantization, as the index of the tensor of scales and the block size.
+    ``stored`` is the constant as the file has it, or None. ``variable`` marks state kept between
+    runs. ``sub_byte`` is the type of integers that have fewer bits than ``dtype``. ``unranked``: an
+    empty shape stands for any shape, not for a scalar. ``sparse``: the file stores it sparsely.
+    ``blocks``: blockwise quantization.
     """
 
     index: int
     name: str
     shape: tuple[int | None, ...]
     dtype: DType
-    data: np.ndarray | None = None
+    stored: np.ndarray | PackedIntegers | None = None
     quant: Quant | None = None
     variable: bool = False
     sub_byte: SubByte | None = None
     unranked: bool = False
     sparse: bool = False
-    blocks: tuple[int, int] | None = None
+    blocks: Blocks | None = None
+
+    @property
+    def data(self) -> np.ndarray | None:
+        """The constant's array, or None."""
+        if isinstance(self.stored, PackedIntegers):
+            return self.stored.numbers()
+        return self.stored
+
+    @property
+    def packed(self) -> PackedIntegers | None:
+        """The constant of a sub-byte type; None for other tensors."""
+        return self.stored if isinstance(self.stored, PackedIntegers) else None
 
     @property
     def limits(self) -> tuple[int, int]:

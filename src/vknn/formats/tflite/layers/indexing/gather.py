@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.quantized.packed_weights import real_blocks
 from vknn.formats.tflite.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops.elementwise import Add, Cast, Mul
@@ -98,21 +99,12 @@ def embedding_lookup(c: Context) -> Value:
 
 
 def _blockwise_table(c: Context) -> Value:
-    """A table with blockwise quantization (float16 scales) as float32."""
-    record, wanted = c.source(1), c.target().dtype
-    index, size = record.blocks or (0, 0)
-    tensors, data = c.graph.tensors, c.data(1)
-    scales = tensors[index].data if 0 <= index < len(tensors) else None
+    """A table with blockwise quantization as float32."""
+    record, wanted, data = c.source(1), c.target().dtype, c.data(1)
     packed = record.sub_byte is not None and record.sub_byte.name in ("int4", "int2")
-    good = packed and data.ndim == 2 and size > 0 and data.shape[-1] % size == 0
-    good = good and wanted in (DType.FLOAT32, DType.FLOAT16)
-    good = good and scales is not None and scales.dtype == np.float16
-    c.require(good, f"makes {wanted.value} of {c.value(1).type} in blocks of {size}")
-    assert scales is not None
-    blocks = data.reshape(len(data), -1, size).astype(np.float32)
-    c.require(scales.size == blocks.size // size, f"has {scales.size} scales of blocks")
-    real = blocks * scales.reshape(len(data), -1, 1).astype(np.float32)
-    return c.constant(real.reshape(data.shape), "table")
+    good = packed and data.ndim == 2 and wanted in (DType.FLOAT32, DType.FLOAT16)
+    c.require(good, f"makes {wanted.value} of {c.value(1).type} in blocks")
+    return c.constant(real_blocks(c, 1), "table")
 
 
 def _int8_table(c: Context, table: Value) -> Value:

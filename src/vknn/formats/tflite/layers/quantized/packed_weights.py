@@ -1,0 +1,60 @@
+"""Weights of 4 and 2 bits that stay packed: products of floats by them, and what they stand for."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vknn.formats.tflite.blockwise import block_scales
+from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.records import PackedIntegers
+from vknn.graph import Value
+from vknn.ops.matmul import MatMul
+from vknn.ops.movement.shape import Pad
+from vknn.ops.quantized.blocks import MatMulNBits
+
+#: Bits of a word of which kernels read four at a time, and elements of k at a time.
+_WORDS, _STEP = 128, 4
+
+
+def packed_product(c: Context, x: Value, bias: Value | None) -> Value:
+    """Rows ``x`` of floats by input 1, weights [units, depth] of 4 or 2 bits, plus ``bias``."""
+    record, depth = c.source(1), x.type.dims[-1]
+    packed = record.packed
+    c.require(packed is not None and len(packed.shape) == 2, f"multiplies by {c.value(1).type}")
+    assert packed is not None
+    if record.blocks is not None:
+        op = MatMulNBits(depth, record.blocks.size, packed.type.bits)
+        if not op.has_words:
+            weights = c.constant(real_blocks(c, 1), "weights")
+            return c.add(MatMul(transpose_b=True), x, weights, bias)
+        scales, zeros = block_scales(c.graph.tensors, record)
+        return _product(c, op, x, packed, scales, zeros, bias)
+    whole = -(-depth // _STEP) * _STEP
+    if whole > depth:
+        x = c.add(Pad((0, 0, 0, whole - depth)), x)
+    run = _WORDS // packed.type.bits
+    op = MatMulNBits(whole, -(-depth // run) * run, packed.type.bits)
+    quant, units = c.quant(1), packed.shape[0]
+    scales = np.broadcast_to(quant.scale.astype(np.float32), units).reshape(units, 1)
+    return _product(c, op, x, packed, scales, None, bias)
+
+
+def _product(
+    c: Context, op: MatMulNBits, x: Value, packed: PackedIntegers,
+    scales: np.ndarray, zeros: np.ndarray | None, bias: Value | None,
+) -> Value:  # fmt: skip
+    codes = c.constant(packed.codes(op.block), "codes")
+    moved = None if zeros is None else c.constant(zeros - np.float32(packed.type.low), "zeros")
+    given = np.ascontiguousarray(scales)
+    return c.add(op, x, codes, c.constant(given, "scales"), moved, bias)
+
+
+def real_blocks(c: Context, number: int) -> np.ndarray:
+    """The numbers that a constant with blockwise quantization stands for, float32."""
+    record, data = c.source(number), c.data(number)
+    scales, zeros = block_scales(c.graph.tensors, record)
+    blocks = data.reshape(*scales.shape, -1).astype(np.float32)
+    if zeros is not None:
+        blocks -= zeros[..., None]
+    blocks *= scales[..., None]
+    return blocks.reshape(data.shape)
