@@ -703,8 +703,8 @@ KERNELS: dict[str, tuple[str, str]] = {
     "quantized/product": (
         "m n k a_row a_col b_row b_col c_row b_block b_panel zero_b d1 d2 a_step0 a_step1 "
         "a_step2 b_step0 b_step1 b_step2 c_step0 c_step1 c_step2",
-        "ROWS=10 COLS=11 LANES_M=12 LANES_N=13 JOIN=20 ROUNDING=21 SIGN=22 FOLDED=23 "
-        "MIXED?=25 CENTRE?=26 BYTES_UNSIGNED?=98",
+        "ROWS=10 COLS=11 LANES_M=12 LANES_N=13 WEIGHT_BITS?=14 JOIN=20 ROUNDING=21 SIGN=22 "
+        "FOLDED=23 MIXED?=25 CENTRE?=26 BYTES_UNSIGNED?=98",
     ),
     "quantized/quantize": (
         "count chunk inner channels low high",
