@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from vknn.formats.tflite.external import ExternalBuffers
 from vknn.formats.tflite.generated import accessors
-from vknn.formats.tflite.records import Blocks, PackedIntegers, Quant, SubByte, TensorRecord
+from vknn.formats.tflite.records import Blocks, Quant, TensorRecord
 from vknn.formats.tflite.sparsity import densify
 from vknn.formats.tflite.string_tensors import unpack_strings
+from vknn.formats.tflite.sub_byte import PackedIntegers, SubByte
 from vknn.formats.tflite.verifier import Damaged
 from vknn.graph import DType
 
@@ -37,7 +39,9 @@ class UnknownType(ValueError):
     """A tensor has an element type that vknn does not know."""
 
 
-def read_tensor(tensor: Any, index: int, buffers: Sequence[memoryview]) -> TensorRecord:
+def read_tensor(
+    tensor: Any, index: int, buffers: Sequence[memoryview], external: ExternalBuffers
+) -> TensorRecord:
     """TensorRecord of a verified Tensor table. Raises Damaged and UnknownType."""
     name = text(tensor.Name())
     what = f"tensor {index} ({name!r})"
@@ -53,11 +57,18 @@ def read_tensor(tensor: Any, index: int, buffers: Sequence[memoryview]) -> Tenso
     if not tensor.Buffer() < len(buffers):
         raise Damaged(f"{what} names buffer {tensor.Buffer()} of {len(buffers)}", tensor._tab.Pos)
     raw = buffers[tensor.Buffer()]
+    if outside := tensor.ExternalBuffer():
+        if len(raw) or tensor.IsVariable():
+            problem = "is a variable" if tensor.IsVariable() else f"has buffer {tensor.Buffer()}"
+            raise Damaged(f"{what} {problem} and an external buffer", tensor._tab.Pos)
+        raw = external.part(outside, what, tensor._tab.Pos)
     data: np.ndarray | PackedIntegers | None
     if sub_byte is None:
         data = _constant(tensor, shape, dtype, raw, what)
     else:
         data = _sub_byte_constant(tensor, shape, sub_byte, raw, what)
+    if outside and data is None and math.prod(shape):
+        raise Damaged(f"{what} has an external buffer without bytes", tensor._tab.Pos)
     signature = ints(tensor.ShapeSignatureAsNumpy())
     open_shape: tuple[int | None, ...] = shape
     if len(signature) == len(shape) and data is None and not tensor.IsVariable():

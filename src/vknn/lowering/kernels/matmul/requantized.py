@@ -41,8 +41,8 @@ from vknn.ops.quantized.matmul import QuantizedGemm
 class _Form:
     """A QuantizedGemm by one format of its b.
 
-    ``packed``: b is a constant, in panels of ``weight_format``; else b is read as it is. ``bits`` of
-    a weight below 8: the bytes of an integer hold several.
+    ``packed``: b is a constant, in panels of ``weight_format``; else b is read as it is.
+    ``bits`` of a weight below 8: the bytes of an integer hold several.
     """
 
     problem: Problem

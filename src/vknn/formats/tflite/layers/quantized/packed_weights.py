@@ -6,7 +6,7 @@ import numpy as np
 
 from vknn.formats.tflite.blockwise import block_scales
 from vknn.formats.tflite.context import Context
-from vknn.formats.tflite.records import PackedIntegers
+from vknn.formats.tflite.sub_byte import PackedIntegers
 from vknn.graph import Value
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Pad

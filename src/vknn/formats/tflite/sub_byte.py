@@ -1,0 +1,101 @@
+"""Integers of fewer than 8 bits: their types, and constants of them as files pack them."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from vknn.graph import DType
+
+
+@dataclass(frozen=True)
+class SubByte:
+    """A type of integers of fewer than 8 bits.
+
+    Files pack several into a byte; arrays have a byte (``dtype``) for each.
+    """
+
+    name: str
+    dtype: DType
+    bits: int
+
+    @property
+    def low(self) -> int:
+        """Lowest integer of the type."""
+        return -(1 << (self.bits - 1)) if self.dtype is DType.INT8 else 0
+
+    @property
+    def high(self) -> int:
+        """Highest integer of the type."""
+        return self.low + (1 << self.bits) - 1
+
+
+class PackedIntegers:
+    """Constant integers of fewer than 8 bits as the file holds them: ``raw``, a view of its bytes.
+
+    They lie one after another, the first in the lowest bits of its byte; rows are not padded.
+    Arrays made of them are made once as long as somebody holds them, so that graphs share them.
+    """
+
+    def __init__(self, raw: np.ndarray, shape: tuple[int, ...], type_: SubByte) -> None:
+        self.raw, self.shape, self.type = raw, shape, type_
+        self._made: weakref.WeakValueDictionary[str, np.ndarray] = weakref.WeakValueDictionary()
+
+    def numbers(self) -> np.ndarray:
+        """The integers, a byte each, sign-extended."""
+        return self._shared("numbers", lambda: self._unpacked().reshape(self.shape))
+
+    def codes(self, block: int) -> np.ndarray:
+        """Rows as uint8 [rows, blocks, bytes of a block], of integers less their type's lowest.
+
+        Blocks have ``block`` integers, in whole bytes; those that a row's last lacks stand for 0.
+        """
+        return self._shared(f"codes {block}", lambda: self._codes(block))
+
+    def _shared(self, key: str, make: Callable[[], np.ndarray]) -> np.ndarray:
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = make()
+        return found
+
+    def _unpacked(self) -> np.ndarray:
+        bits, type_ = self.type.bits, self.type
+        shifts = np.arange(0, 8, bits, dtype=np.uint8)
+        found = (self.raw[:, None] >> shifts & ((1 << bits) - 1)).reshape(-1)
+        found = found[: math.prod(self.shape)].astype(type_.dtype.numpy)
+        if type_.low:  # the highest bit is the sign
+            found ^= -type_.low
+            found += type_.low
+        return found
+
+    def _codes(self, block: int) -> np.ndarray:
+        bits, (*lead, depth) = self.type.bits, self.shape
+        rows, zeros = math.prod(lead), self._zero_byte
+        if depth * bits % 8 == 0:
+            held = self.raw.reshape(rows, depth * bits // 8) ^ np.uint8(zeros)
+        else:  # rows begin within bytes
+            held = self._packed_rows(self.numbers().reshape(rows, depth))
+        size = block * bits // 8
+        lacking = ((0, 0), (0, -held.shape[1] % size))
+        held = np.pad(held, lacking, constant_values=zeros)
+        return held.reshape(rows, held.shape[1] // size, size)
+
+    @property
+    def _zero_byte(self) -> int:
+        """A byte of codes that stand for 0."""
+        return sum(-self.type.low << place for place in range(0, 8, self.type.bits))
+
+    def _packed_rows(self, numbers: np.ndarray) -> np.ndarray:
+        """Codes of integers [rows, depth] as bytes [rows, bytes of a row]."""
+        bits, low = self.type.bits, self.type.low
+        lacking = ((0, 0), (0, -numbers.shape[1] % (8 // bits)))
+        codes = np.pad((numbers - low).astype(np.uint8), lacking, constant_values=-low)
+        whole = codes.shape[1] * bits // 8
+        single = codes.reshape(len(codes), whole, 8 // bits) << np.arange(
+            0, 8, bits, dtype=np.uint8
+        )
+        return np.asarray(np.bitwise_or.reduce(single, axis=-1), np.uint8)
