@@ -87,7 +87,8 @@ def _products() -> Iterator[Given]:
             yield _conv(rounding, 3), grouped, constants
             yield transposed, ((IMAGE, x), turned, *settings), constants
             rows = (((5, 13), x), ((13, 21), I8), *settings)
-            yield QuantizedGemm(rounding=rounding), rows, constants
+            for zero in (0, 6, 100):  # constant weights take 2 bits, 4 or 8 without it
+                yield QuantizedGemm(rounding=rounding, zero_b=zero), rows, constants
         channels = (((13,), I32), ((13,), I32), ((13,), I32))
         depthwise = ((IMAGE, I8), ((13, 1, 3, 3), I8), *channels)
         yield _conv("double", 13), depthwise, constants
