@@ -56,6 +56,11 @@ class PackedIntegers:
         """
         return self._shared(f"codes {block}", lambda: self._codes(block))
 
+    def entries(self) -> np.ndarray:
+        """Entries along the first axis as uint8 [entries, bytes], of codes as in :meth:`codes`."""
+        count, size = self.shape[0], math.prod(self.shape[1:])
+        return self._shared("entries", lambda: self._row_codes(count, size))
+
     def _shared(self, key: str, make: Callable[[], np.ndarray]) -> np.ndarray:
         found = self._made.get(key)
         if found is None:
@@ -73,16 +78,18 @@ class PackedIntegers:
         return found
 
     def _codes(self, block: int) -> np.ndarray:
-        bits, (*lead, depth) = self.type.bits, self.shape
-        rows, zeros = math.prod(lead), self._zero_byte
-        if depth * bits % 8 == 0:
-            held = self.raw.reshape(rows, depth * bits // 8) ^ np.uint8(zeros)
-        else:  # rows begin within bytes
-            held = self._packed_rows(self.numbers().reshape(rows, depth))
-        size = block * bits // 8
+        held = self._row_codes(math.prod(self.shape[:-1]), self.shape[-1])
+        size = block * self.type.bits // 8
         lacking = ((0, 0), (0, -held.shape[1] % size))
-        held = np.pad(held, lacking, constant_values=zeros)
-        return held.reshape(rows, held.shape[1] // size, size)
+        held = np.pad(held, lacking, constant_values=self._zero_byte)
+        return held.reshape(len(held), held.shape[1] // size, size)
+
+    def _row_codes(self, rows: int, count: int) -> np.ndarray:
+        """Codes of rows of ``count`` integers as uint8 [rows, bytes of a row]."""
+        if count * self.type.bits % 8:  # rows begin within bytes
+            return self._packed_rows(self.numbers().reshape(rows, count))
+        held = self.raw.reshape(rows, count * self.type.bits // 8)
+        return np.asarray(held ^ np.uint8(self._zero_byte))
 
     @property
     def _zero_byte(self) -> int:

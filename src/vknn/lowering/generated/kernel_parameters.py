@@ -680,6 +680,10 @@ KERNELS: dict[str, tuple[str, str]] = {
         "count chunk scale:float bias:float zero_out low high spatial blocks channels",
         "PADDING_LANES=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
+    "quantized/gather_codes": (
+        "count chunk width words rows",
+        "BITS=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+    ),
     "quantized/l2_normalization": (
         "rows width chunk zero",
         "UNSIGNED=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",

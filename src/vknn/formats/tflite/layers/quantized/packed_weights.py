@@ -1,19 +1,26 @@
-"""Weights of 4 and 2 bits that stay packed: products of floats by them, and what they stand for."""
+"""Constants of 4 and 2 bits that stay packed: products by them, rows of them, what they mean."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 from vknn.formats.tflite.blockwise import block_scales
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.sub_byte import PackedIntegers
-from vknn.graph import Value
+from vknn.graph import DType, Value
+from vknn.ops import elementwise as ew
+from vknn.ops.indexing.gather import Gather
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Pad
 from vknn.ops.quantized.blocks import MatMulNBits
+from vknn.ops.quantized.codes import GatherCodes
 
 #: Bits of a word of which kernels read four at a time, and elements of k at a time.
 _WORDS, _STEP = 128, 4
+#: Bits of integers whose rows kernels gather.
+GATHERED_BITS = (4, 2)
 
 
 def packed_product(c: Context, x: Value, bias: Value | None) -> Value:
@@ -58,3 +65,24 @@ def real_blocks(c: Context, number: int) -> np.ndarray:
         blocks -= zeros[..., None]
     blocks *= scales[..., None]
     return blocks.reshape(data.shape)
+
+
+def gathered(c: Context, packed: PackedIntegers, found: Value) -> Value:
+    """Entries of a packed constant along its first axis, flat: int8 [indices, size of an entry]."""
+    op = GatherCodes(math.prod(packed.shape[1:]), packed.type.bits)
+    return c.add(op, c.constant(packed.entries(), "codes"), found)
+
+
+def real_rows(c: Context, number: int, taken: Value, found: Value) -> Value:
+    """What rows ``taken`` of input ``number`` stand for, by its scales of blocks: float32."""
+    scales, zeros = block_scales(c.graph.tensors, c.source(number))
+    shape = (*found.type.dims, scales.shape[1], taken.type.dims[-1] // scales.shape[1])
+
+    def of_rows(numbers: np.ndarray, name: str) -> Value:
+        rows = c.add(Gather(from_end=False), c.constant(numbers, name), found)
+        return c.reshape(rows, (*rows.type.dims, 1))
+
+    y = c.reshape(c.cast(taken, DType.FLOAT32), shape)
+    if zeros is not None:
+        y = c.add(ew.Sub(), y, of_rows(zeros, "zeros"))
+    return c.add(ew.Mul(), y, of_rows(scales, "scales"))
