@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vknn.formats.tflite.records import Blocks, TensorRecord
+from vknn.formats.tflite.records import BlockQuant, TensorRecord
 
 
 def block_scales(
@@ -24,7 +24,7 @@ def block_scales(
 
 
 def blocks_problem(tensors: Sequence[TensorRecord], record: TensorRecord) -> str | None:
-    """What is wrong with the blockwise quantization of a tensor; None where nothing is."""
+    """Problem, as text, of the blockwise quantization of a tensor; None where there is none."""
     blocks = record.blocks
     if blocks is None:
         return None
@@ -51,13 +51,13 @@ def blocks_problem(tensors: Sequence[TensorRecord], record: TensorRecord) -> str
     return None
 
 
-def _scales_shape(record: TensorRecord, blocks: Blocks) -> tuple[int, ...]:
+def _scales_shape(record: TensorRecord, blocks: BlockQuant) -> tuple[int, ...]:
     dims = [d or 0 for d in record.shape]
     return (*dims[:-1], dims[-1] // blocks.size)
 
 
 def _zero_points(
-    tensors: Sequence[TensorRecord], record: TensorRecord, blocks: Blocks
+    tensors: Sequence[TensorRecord], record: TensorRecord, blocks: BlockQuant
 ) -> np.ndarray | None:
     """The zero points. Number 0, the schema's default, names tensor 0 only where that has them."""
     if blocks.zero_points is None:

@@ -30,7 +30,7 @@ class Quant:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class BlockQuant:
     """Blockwise quantization of a tensor: the index of the tensor of scales, that of zero points
     (None where there are none), and how many integers along the last axis share a scale."""
 
@@ -59,7 +59,7 @@ class TensorRecord:
     sub_byte: SubByte | None = None
     unranked: bool = False
     sparse: bool = False
-    blocks: Blocks | None = None
+    blocks: BlockQuant | None = None
 
     @property
     def data(self) -> np.ndarray | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from vknn.formats.tflite.external import ExternalBuffers
 from vknn.formats.tflite.generated import accessors
-from vknn.formats.tflite.records import Blocks, Quant, TensorRecord
+from vknn.formats.tflite.records import BlockQuant, Quant, TensorRecord
 from vknn.formats.tflite.sparsity import densify
 from vknn.formats.tflite.string_tensors import unpack_strings
 from vknn.formats.tflite.sub_byte import PackedIntegers, SubByte
@@ -113,7 +113,7 @@ def _sub_byte_constant(
     return PackedIntegers(np.frombuffer(raw, np.uint8), shape, sub_byte)
 
 
-def _blocks(table: Any, what: str) -> Blocks | None:
+def _blocks(table: Any, what: str) -> BlockQuant | None:
     """Blockwise quantization as the file states it, or None."""
     if table is None or table.DetailsType() != _BLOCKWISE or table.Details() is None:
         return None
@@ -124,7 +124,7 @@ def _blocks(table: Any, what: str) -> Blocks | None:
     if shape and (any(d != 1 for d in shape[:-1]) or shape[-1] != (size or shape[-1])):
         raise UnknownType(f"{what} has blocks of the shape {list(shape)} and the size {size}")
     size = shape[-1] if shape else size
-    return Blocks(details.Scales(), None if zero_points == -1 else zero_points, size)
+    return BlockQuant(details.Scales(), None if zero_points == -1 else zero_points, size)
 
 
 def _quantization(table: Any, shape: tuple[int, ...], what: str) -> Quant | None:

@@ -57,7 +57,7 @@ def _product(
 
 
 def real_blocks(c: Context, number: int) -> np.ndarray:
-    """The numbers that a constant with blockwise quantization stands for, float32."""
+    """Numbers that a constant with blockwise quantization stands for, float32."""
     record, data = c.source(number), c.data(number)
     scales, zeros = block_scales(c.graph.tensors, record)
     blocks = data.reshape(*scales.shape, -1).astype(np.float32)
@@ -74,7 +74,7 @@ def gathered(c: Context, packed: PackedIntegers, found: Value) -> Value:
 
 
 def real_rows(c: Context, number: int, taken: Value, found: Value) -> Value:
-    """What rows ``taken`` of input ``number`` stand for, by its scales of blocks: float32."""
+    """Numbers that rows ``taken`` of input ``number`` stand for by its scales, float32."""
     scales, zeros = block_scales(c.graph.tensors, c.source(number))
     shape = (*found.type.dims, scales.shape[1], taken.type.dims[-1] // scales.shape[1])
 
