@@ -15,6 +15,7 @@ from vknn.ops.movement.rearrange import ReverseSequence
 from vknn.ops.pooling.pool import AveragePool
 from vknn.ops.quantized.arithmetic import FloatRescale, QuantizedBinary, Rescale, TableLookup
 from vknn.ops.quantized.blocks import MatMulNBits
+from vknn.ops.quantized.codes import GatherCodes
 from vknn.ops.quantized.convolution import QuantizedConv, QuantizedConvTranspose
 from vknn.ops.quantized.dynamic import DynamicRound
 from vknn.ops.quantized.matmul import QuantizedGemm
@@ -96,6 +97,7 @@ def _products() -> Iterator[Given]:
     for m in (1, 5):
         yield MatMulNBits(572, 32), ((m, 572), packed, scales), (1, 2)
         yield MatMulNBits(572, 32), ((m, 572), packed, scales, scales, (21,)), (1, 2, 3, 4)
+    yield GatherCodes(13), (((7, 7), np.uint8), ((1, 5), I32)), (0,)
     yield AveragePool((3, 3), (2, 2), (1, 1, 1, 1)), ((IMAGE, I8),), ()
     yield DynamicRound("asymmetric", 1), (IMAGE,), ()
 

@@ -77,6 +77,18 @@ def test_a_buffer_at_an_odd_place(save: Any) -> None:
     np.testing.assert_array_equal(run(path, a=A)["c"], A + B)
 
 
+def test_a_file_of_five_gigabytes(save: Any) -> None:
+    """It is mapped, not read: all but its ends are holes."""
+    net, start = adding(), 5 << 30
+    net.buffers[1].fields = {"offset": start, "size": len(FILE)}
+    path = save(net.file())
+    with path.open("r+b") as file:
+        file.seek(start)
+        file.write(FILE)
+    np.testing.assert_array_equal(run(path, a=A)["c"], A + B)
+    path.unlink()
+
+
 @pytest.mark.parametrize("offset", [0, 1])
 def test_offsets_that_stand_for_none(offset: int, save: Any) -> None:
     net = adding()
