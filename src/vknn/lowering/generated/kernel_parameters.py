@@ -643,6 +643,10 @@ KERNELS: dict[str, tuple[str, str]] = {
         "KIND=10 PADDING_LANES=14 OTHER_UNSIGNED=15 RANK?=16 DIRECT_X?=17 DIRECT_W?=18 "
         "SPLAT_X?=19 SPLAT_W?=20 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
+    "quantized/blocks_floats": (
+        "count chunk n k blocks",
+        "BITS=10 BLOCK=11 MIDDLE=12 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+    ),
     "quantized/blocks_product": (
         "m n k4 groups blocks bias",
         "ROWS=10 BITS=11 BLOCK=12 LANES=13 PARTS=14 WHOLE=15 MIDDLE=16 BYTES_UNSIGNED?=98",
