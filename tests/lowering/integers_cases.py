@@ -94,7 +94,7 @@ def _products() -> Iterator[Given]:
         depthwise = ((IMAGE, I8), ((13, 1, 3, 3), I8), *channels)
         yield _conv("double", 13), depthwise, constants
     packed, scales = ((21, 18, 16), np.uint8), (21, 18)
-    for m in (1, 5):
+    for m in (1, 5, 40):
         yield MatMulNBits(572, 32), ((m, 572), packed, scales), (1, 2)
         yield MatMulNBits(572, 32), ((m, 572), packed, scales, scales, (21,)), (1, 2, 3, 4)
     yield GatherCodes(13), (((7, 7), np.uint8), ((1, 5), I32)), (0,)

@@ -70,11 +70,11 @@ def test_kernel(size: int, block: int, bits: int, kind: str | None) -> None:
 
 @pytest.mark.parametrize(
     ("rows", "precision", "names"),
-    [((64,), "fp32", ["blocks"]), ((1,), "fp32", ["blocks"]), ((2,), "fp16", ["blocks"]),
-     ((2,), "fp32", ["blocks", "floats"])],
+    [((64,), "fp32", ["blocks"]), ((8,), "fp32", ["blocks"]), ((9,), "fp16", ["blocks"]),
+     ((9,), "fp32", ["blocks", "floats"])],
 )  # fmt: skip
 def test_candidates(rows: tuple[int, ...], precision: str, names: list[str]) -> None:
-    """Floats are made of the codes for several rows, and in float32 alone."""
+    """Floats are made of the codes for many rows, and in float32 alone."""
     shape = rows if rows == (64,) else (*rows, 64)
     case = _case(MatMulNBits(64, 32), shape, 7, True, True)
     node = single_op_graph(MatMulNBits(64, 32), case, (1, 2, 3, 4)).nodes[0]

@@ -25,20 +25,23 @@ from vknn.lowering.kit.workgroups import fits_buffer
 from vknn.ops.matmul import MatMul
 from vknn.ops.quantized.blocks import MatMulNBits
 
+#: Most rows that a lane of blocks_product.comp multiplies by the same weights: of so many they are
+#: read once, and what floats take to be written and read is not worth it.
+MOST_ROWS = 8
 #: Bytes of a float.
 _FLOAT = 4
 
 
 def by_floats(problem: Problem) -> list[Candidate]:
-    """The candidate, for matrices of several rows; none where tensors have 16 bits.
+    """The candidate, for many rows; none where tensors have 16 bits.
 
     Floats of 16 bits would round the weights and might not hold them.
     """
     op, a, codes = problem.op, problem.input(0), problem.input(1)
     assert isinstance(op, MatMulNBits)
     n = codes.dims[0]
-    several = a.rank >= 2 and a.size > op.size
-    if not several or problem.options.half or not fits_buffer(problem.limits, op.size * n):
+    many = a.rank >= 2 and a.size > MOST_ROWS * op.size
+    if not many or problem.options.half or not fits_buffer(problem.limits, op.size * n):
         return []
     bias = (*problem.inputs, None, None)[4]
     inputs = (a, TensorType((op.size, n), DType.FLOAT32), *([bias] if bias else []))

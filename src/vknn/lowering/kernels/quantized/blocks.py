@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vknn.lowering.kernels.quantized.block_floats import by_floats
+from vknn.lowering.kernels.quantized.block_floats import MOST_ROWS, by_floats
 from vknn.lowering.kernels.quantized.block_weights import (
     WORDS,
     blocks_of,
@@ -27,8 +27,6 @@ from vknn.lowering.kit.workgroups import allows_groups, fits_buffer, fits_loops
 from vknn.ops.quantized.blocks import MatMulNBits
 from vknn.plan import DeviceLimits
 
-#: Most rows of a that a lane multiplies by the same weights.
-_ROWS = 8
 #: Lanes of a GPU's workgroup along columns, and most parts of k.
 _LANES, _PARTS = 32, 8
 #: Instructions that make a weight of its code, by a multiply-add.
@@ -84,7 +82,7 @@ def matmul_n_bits(problem: Problem) -> Sequence[Candidate]:
 
 
 def _form(op: MatMulNBits, m: int, n: int, limits: DeviceLimits) -> _Form:
-    rows = 1 << (min(_ROWS, m) - 1).bit_length()
+    rows = 1 << (min(MOST_ROWS, m) - 1).bit_length()
     if limits.kind == "cpu":
         return _Form(op, m, n, rows, limits.subgroup_size, 1)
     form = _Form(op, m, n, rows, _LANES, 1)
