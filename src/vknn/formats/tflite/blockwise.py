@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.formats.tflite.records import BlockQuant, TensorRecord
+from vknn.graph import DType
 
 
 def block_scales(
@@ -35,9 +36,13 @@ def blocks_problem(tensors: Sequence[TensorRecord], record: TensorRecord) -> str
         return f"its scales are tensor {blocks.scales} of {len(tensors)}"
     wanted = _scales_shape(record, blocks)
     given = tensors[blocks.scales]
-    scales = given.data
-    if scales is None or scales.dtype != np.float16 or scales.shape != wanted:
-        found = f"{given.type_name} {list(given.shape)}" + (" without data" * (scales is None))
+    scales = given.stored
+    if (
+        not isinstance(scales, np.ndarray)
+        or given.dtype is not DType.FLOAT16
+        or given.shape != wanted
+    ):
+        found = f"{given.type_name} {list(given.shape)}" + " without data" * (scales is None)
         return f"its scales are {found}, not constant float16 {list(wanted)}"
     if not np.isfinite(scales).all() or (scales < 0).any():
         return "has scales that are negative or not finite"

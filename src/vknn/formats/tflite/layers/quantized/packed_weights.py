@@ -14,7 +14,7 @@ from vknn.ops import elementwise as ew
 from vknn.ops.indexing.gather import Gather
 from vknn.ops.matmul import MatMul
 from vknn.ops.movement.shape import Pad
-from vknn.ops.quantized.blocks import MatMulNBits
+from vknn.ops.quantized.blocks import MatMulNBits, packed_bytes
 from vknn.ops.quantized.codes import GatherCodes
 
 #: Bits of a word of which kernels read four at a time, and elements of k at a time.
@@ -42,6 +42,7 @@ def packed_product(c: Context, x: Value, bias: Value | None) -> Value:
     run = _WORDS // packed.type.bits
     op = MatMulNBits(whole, -(-depth // run) * run, packed.type.bits)
     quant, units = c.quant(1), packed.shape[0]
+    c.makeable(units * packed_bytes(op.block, op.bits), DType.UINT8)  # short rows grow
     scales = np.broadcast_to(quant.scale.astype(np.float32), units).reshape(units, 1)
     return _product(c, op, x, packed, scales, None, bias)
 
