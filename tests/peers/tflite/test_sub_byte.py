@@ -12,6 +12,9 @@ from tests.peers.tflite.test_operators import check, one
 from tests.tflite_writer import Net, Table
 
 from vknn.errors import InputError, UnsupportedLayerError
+from vknn.formats.tflite.loader import load
+from vknn.graph import DType, TensorType
+from vknn.ops.quantized.blocks import MatMulNBits
 from vknn.session import Session
 
 RANGES = {"int4": (-8, 8), "int2": (-2, 2), "uint4": (0, 16)}
@@ -79,6 +82,23 @@ def test_rows_that_begin_within_bytes(dtype: str, data: str, tmp_path: Path, bac
     )
     x = real((3, 7)) if data == "float32" else codes((3, 7), data)
     check(net, {"x0": x}, tmp_path, backend)
+
+
+@pytest.mark.parametrize("dtype", RANGES)
+@pytest.mark.parametrize("scales", [1, 257])
+def test_dequantized_weights(dtype: str, scales: int, tmp_path: Path, backend: str) -> None:
+    """Weights that an operator makes floats of; large ones stay packed. Data are not rounded."""
+    net, shape = Net(), (257, 259)
+    given = {"scale": np.linspace(0.1, 0.3, scales), "zero_point": 1}
+    w = net.tensor("w", data=numbers(dtype, shape), dtype=dtype, **given)
+    x, floats, y = net.tensor("x", (3, 259)), net.tensor("f", shape), net.tensor("y", (3, 257))
+    net.inputs, net.outputs = [x], [y]
+    net.add("DEQUANTIZE", [w], [floats], {})
+    net.add("FULLY_CONNECTED", [x, floats], [y], {})
+    check(net, {"x": real((3, 259))}, tmp_path, backend)
+    (tmp_path / "net.tflite").write_bytes(net.file())
+    graph = load(tmp_path / "net.tflite").build({"x": TensorType((3, 259), DType.FLOAT32)})
+    assert any(isinstance(node.op, MatMulNBits) for node in graph.nodes)
 
 
 def ours(net: Net, feeds: dict[str, np.ndarray], folder: Path, backend: str) -> np.ndarray:

@@ -17,7 +17,7 @@ import numpy as np
 
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.common.activation import SIGN_BIT, activate
-from vknn.formats.tflite.layers.quantized.packed_weights import packed_product
+from vknn.formats.tflite.layers.quantized.packed_weights import dequantized_constant, packed_product
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.convolution.conv import Conv, ExactConv
@@ -138,10 +138,13 @@ def dense(c: Context, x: Value, bias: Value | None) -> Value:
     Beside weights with scales of blocks they are not rounded: TensorFlow Lite's reference kernel
     has no such weights, and which steps others round by is not told by the file.
     """
-    if c.source(1).blocks is not None:
-        return packed_product(c, x, bias)
-    if c.source(1).packed is not None:
-        return packed_product(c, rounded_rows(c, x, 1), bias)
+    record = c.source(1)
+    if record.blocks is not None:
+        return packed_product(c, record, x, bias)
+    if record.packed is not None:
+        return packed_product(c, record, rounded_rows(c, x, 1), bias)
+    if (source := dequantized_constant(c, 1)) is not None:
+        return packed_product(c, source, x, bias)
     product, w = MatMul(transpose_b=True), dequantized_weights(c, 1)
     if not is_hybrid(c, 1):
         return c.add(product, x, w, bias)

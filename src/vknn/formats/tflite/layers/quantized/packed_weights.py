@@ -8,6 +8,7 @@ import numpy as np
 
 from vknn.formats.tflite.blockwise import block_scales
 from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.records import TensorRecord
 from vknn.formats.tflite.sub_byte import PackedIntegers
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -23,10 +24,9 @@ _WORDS, _STEP = 128, 4
 GATHERED_BITS = (4, 2)
 
 
-def packed_product(c: Context, x: Value, bias: Value | None) -> Value:
-    """Rows ``x`` of floats by input 1, weights [units, depth] of 4 or 2 bits, plus ``bias``."""
-    record, depth = c.source(1), x.type.dims[-1]
-    packed = record.packed
+def packed_product(c: Context, record: TensorRecord, x: Value, bias: Value | None) -> Value:
+    """Rows ``x`` of floats by constant weights [units, depth] of 4 or 2 bits, plus ``bias``."""
+    packed, depth = record.packed, x.type.dims[-1]
     c.require(packed is not None and len(packed.shape) == 2, f"multiplies by {c.value(1).type}")
     assert packed is not None
     if record.blocks is not None:
@@ -36,15 +36,23 @@ def packed_product(c: Context, x: Value, bias: Value | None) -> Value:
             return c.add(MatMul(transpose_b=True), x, weights, bias)
         scales, zeros = block_scales(c.graph.tensors, record)
         return _product(c, op, x, packed, scales, zeros, bias)
+    quant, units = c.quant_of(record, "its weights"), packed.shape[0]
+    zeros = None
+    if record.index != c.operator.inputs[1]:  # by themselves, hybrid products ignore zero points
+        zeros = _by_row(quant.zero_point.astype(np.float32), units)
     whole = -(-depth // _STEP) * _STEP
     if whole > depth:
         x = c.add(Pad((0, 0, 0, whole - depth)), x)
     run = _WORDS // packed.type.bits
     op = MatMulNBits(whole, -(-depth // run) * run, packed.type.bits)
-    quant, units = c.quant(1), packed.shape[0]
     c.makeable(units * packed_bytes(op.block, op.bits), DType.UINT8)  # short rows grow
-    scales = np.broadcast_to(quant.scale.astype(np.float32), units).reshape(units, 1)
-    return _product(c, op, x, packed, scales, None, bias)
+    scales = _by_row(quant.scale.astype(np.float32), units)
+    return _product(c, op, x, packed, scales, zeros, bias)
+
+
+def _by_row(numbers: np.ndarray, units: int) -> np.ndarray:
+    """A number of each row, or one of all, as [units, 1]."""
+    return np.ascontiguousarray(np.broadcast_to(numbers, units).reshape(units, 1))
 
 
 def _product(
@@ -52,9 +60,28 @@ def _product(
     scales: np.ndarray, zeros: np.ndarray | None, bias: Value | None,
 ) -> Value:  # fmt: skip
     codes = c.constant(packed.codes(op.block), "codes")
-    moved = None if zeros is None else c.constant(zeros - np.float32(packed.type.low), "zeros")
-    given = np.ascontiguousarray(scales)
-    return c.add(op, x, codes, c.constant(given, "scales"), moved, bias)
+    moved = np.float32(-packed.type.low) + (
+        np.zeros((1, 1), np.float32) if zeros is None else zeros
+    )
+    usual = bool((moved == 1 << (op.bits - 1)).all())
+    given = None if usual else c.constant(np.broadcast_to(moved, scales.shape).copy(), "zeros")
+    return c.add(op, x, codes, c.constant(scales, "scales"), given, bias)
+
+
+def dequantized_constant(c: Context, number: int) -> TensorRecord | None:
+    """The packed constant of which a DEQUANTIZE makes input ``number``, with scales of rows or one.
+
+    None where there is no such, and for small ones, which are floats by now.
+    """
+    value, index = c.value(number), c.operator.inputs[number]
+    if value.constant is not None or value.type.rank != 2:
+        return None
+    for operator in c.graph.operators[: c.operator.index]:
+        if operator.code == "DEQUANTIZE" and operator.outputs[:1] == (index,):
+            record = c.graph.tensors[operator.inputs[0]]
+            good = record.packed is not None and record.quant is not None
+            return record if good and record.quant and record.quant.axis == 0 else None
+    return None
 
 
 def real_blocks(c: Context, number: int) -> np.ndarray:
