@@ -27,6 +27,7 @@ from vknn.ops.movement.shape import (
 from vknn.ops.normalization import (
     LayerNormalization,
 )
+from vknn.ops.quantized.codes import GatherCodes
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
 from vknn.ops.random import RandomUniform
 from vknn.ops.recurrent.rnn import GRU, LSTM
@@ -80,6 +81,9 @@ def test_indices() -> None:
     rows = m(Gather(0), m.c(5, 4), m.x(1, 3, dtype=DType.INT32))
     check(m.graph(rows, m(Gather(2), rows, m.at([2, 0])), m(Gather(1), rows, m.at(1))))
     m = Made()
+    table = m.at(np.arange(9).reshape(3, 3), np.uint8)
+    check(m.graph(m(GatherCodes(5), table, m.x(1, 2, dtype=DType.INT32))))
+    m = Made()
     pairs = m.x(1, 3, 1, dtype=DType.INT32)
     check(m.graph(m(GatherND(0), m.c(5, 4), pairs), m(GatherND(1), m.x(1, 5, 4), pairs)))
     m = Made()
@@ -91,6 +95,7 @@ def test_indices() -> None:
     for bad in (
         lambda m: m(Gather(0), m.x(1, 4), m.at([0])),
         lambda m: m(Gather(1), m.x(1, 4), m.x(1, dtype=DType.INT32)),
+        lambda m: m(GatherCodes(7), m.x(1, 4, dtype=DType.UINT8), m.at([0])),
         lambda m: m(GatherND(0), m.x(1, 4), m.at([[0, 1]])),
         lambda m: m(ScatterND(), m.x(1, 4), m.at([[0]]), m.c(1, 4)),
     ):

@@ -9,6 +9,7 @@ from vknn.crosscheck import allowances
 from vknn.ops.detection.non_max_suppression import NonMaxSuppression
 from vknn.ops.indexing.gather import GatherND
 from vknn.ops.indexing.scatter import ScatterND
+from vknn.ops.quantized.codes import GatherCodes
 from vknn.ops.random import RandomBernoulli, RandomNormal, RandomUniform
 
 
@@ -34,6 +35,7 @@ def test_what_only_moves_is_exact() -> None:
     for op, inputs in (
         (ScatterND(), (x, places, np.ones((2, 5), np.float32))),
         (GatherND(), (x, places)),
+        (GatherCodes(5), (np.ones((4, 3), np.uint8), places)),
         (
             NonMaxSuppression(2, 0.5),
             (np.ones((1, 2, 4), np.float32), np.ones((1, 1, 2), np.float32)),

@@ -15,6 +15,7 @@ from vknn.ops.movement.rearrange import ReverseSequence
 from vknn.ops.pooling.pool import AveragePool
 from vknn.ops.quantized.arithmetic import FloatRescale, QuantizedBinary, Rescale, TableLookup
 from vknn.ops.quantized.blocks import MatMulNBits
+from vknn.ops.quantized.codes import GatherCodes
 from vknn.ops.quantized.convolution import QuantizedConv, QuantizedConvTranspose
 from vknn.ops.quantized.dynamic import DynamicRound
 from vknn.ops.quantized.matmul import QuantizedGemm
@@ -87,14 +88,16 @@ def _products() -> Iterator[Given]:
             yield _conv(rounding, 3), grouped, constants
             yield transposed, ((IMAGE, x), turned, *settings), constants
             rows = (((5, 13), x), ((13, 21), I8), *settings)
-            yield QuantizedGemm(rounding=rounding), rows, constants
+            for zero in (0, 6, 100):  # constant weights take 2 bits, 4 or 8 without it
+                yield QuantizedGemm(rounding=rounding, zero_b=zero), rows, constants
         channels = (((13,), I32), ((13,), I32), ((13,), I32))
         depthwise = ((IMAGE, I8), ((13, 1, 3, 3), I8), *channels)
         yield _conv("double", 13), depthwise, constants
     packed, scales = ((21, 18, 16), np.uint8), (21, 18)
-    for m in (1, 5):
+    for m in (1, 5, 40):
         yield MatMulNBits(572, 32), ((m, 572), packed, scales), (1, 2)
         yield MatMulNBits(572, 32), ((m, 572), packed, scales, scales, (21,)), (1, 2, 3, 4)
+    yield GatherCodes(13), (((7, 7), np.uint8), ((1, 5), I32)), (0,)
     yield AveragePool((3, 3), (2, 2), (1, 1, 1, 1)), ((IMAGE, I8),), ()
     yield DynamicRound("asymmetric", 1), (IMAGE,), ()
 

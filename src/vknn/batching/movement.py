@@ -8,6 +8,7 @@ from vknn.batching.case import Case, Ruling, normal, rule, shared
 from vknn.ops.indexing.gather import Gather, GatherND
 from vknn.ops.movement.rearrange import ReverseSequence, SliceUpdate, Tile
 from vknn.ops.movement.shape import Concat, Expand, Identity, Pad, Reshape, Slice, Transpose
+from vknn.ops.quantized.codes import GatherCodes
 
 
 @rule(Reshape)
@@ -127,6 +128,12 @@ def _gather(case: Case) -> Ruling:
         return Ruling(op, (along + case.only(1),))
     axis = case.beside(case.only(), {along})
     return Ruling(op, (axis if axis < along else axis - 1 + case.rank(1),))
+
+
+@rule(GatherCodes)
+def _gather_codes(case: Case) -> Ruling:
+    """Rows of a table that examples share."""
+    return Ruling(case.op, (case.only(1),))
 
 
 @rule(GatherND)

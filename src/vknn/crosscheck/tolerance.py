@@ -78,6 +78,7 @@ from vknn.ops.pooling.pool import (
     GlobalMaxPool,
     MaxPool,
 )
+from vknn.ops.quantized.codes import GatherCodes
 from vknn.ops.quantized.linear import DequantizeLinear
 from vknn.ops.recurrent.rnn import GRU, LSTM, RNN, Recurrent
 from vknn.ops.reduction import Softmax
@@ -300,7 +301,8 @@ def _mean(op: Op, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
 
 @_rule(
     *(MaxPool, GlobalMaxPool, AdaptiveMaxPool),
-    *(ChannelShuffle, Concat, Expand, Gather, Identity, Pad, Reshape, Slice, Transpose),
+    *(ChannelShuffle, Concat, Expand, Gather, GatherCodes, Identity, Pad, Reshape, Slice),
+    Transpose,
 )
 def _exact(op: Op, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
     return np.abs(y.astype(np.float64)), 0.0

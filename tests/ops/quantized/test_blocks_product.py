@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.helpers import check_op
+from tests.helpers import check_op, shared_device, single_op_graph
 
 from vknn.errors import ShapeError
 from vknn.graph import DType, TensorType
+from vknn.lowering import LoweringOptions, candidates
 from vknn.ops.quantized.blocks import MatMulNBits, packed_bytes
 
 KINDS = (None, "discrete")
@@ -65,6 +66,20 @@ def test_kernel(size: int, block: int, bits: int, kind: str | None) -> None:
     ):
         case = _case(op, shape, columns, zeros, bias)
         check_op(op, *case, constants=(1, 2, 3, 4), kind=kind)
+
+
+@pytest.mark.parametrize(
+    ("rows", "precision", "names"),
+    [((64,), "fp32", ["blocks"]), ((8,), "fp32", ["blocks"]), ((9,), "fp16", ["blocks"]),
+     ((9,), "fp32", ["blocks", "floats"])],
+)  # fmt: skip
+def test_candidates(rows: tuple[int, ...], precision: str, names: list[str]) -> None:
+    """Floats are made of the codes for many rows, and in float32 alone."""
+    shape = rows if rows == (64,) else (*rows, 64)
+    case = _case(MatMulNBits(64, 32), shape, 7, True, True)
+    node = single_op_graph(MatMulNBits(64, 32), case, (1, 2, 3, 4)).nodes[0]
+    options = LoweringOptions(precision=precision)
+    assert [c.name for c in candidates(node, shared_device().limits, options)] == names
 
 
 @pytest.mark.parametrize("kind", KINDS)

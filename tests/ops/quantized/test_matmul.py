@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
-from tests.helpers import check_op
+from tests.helpers import check_op, shared_device, single_op_graph
 
 from vknn.errors import ShapeError
 from vknn.graph import DType, TensorType
+from vknn.lowering import LoweringOptions, candidates
 from vknn.ops.quantized import fixed_point as fp
 from vknn.ops.quantized.convolution import bias_words
 from vknn.ops.quantized.matmul import QuantizedGemm
@@ -125,3 +128,40 @@ def test_multipliers_of_tiny_scales(rounding: str, shift: int) -> None:
     op = QuantizedGemm(**wide, zero_out=0 if rounding == "wide" else 5, transpose_b=True)  # type: ignore[arg-type]
     q, s = np.array([(1 << 31) - 1], np.int32), np.array([shift], np.int32)
     check_op(op, a, b, None, q, s, constants=(1, 3, 4), access=("storage",))
+
+
+@pytest.mark.parametrize("kind", [None, "discrete"])
+@pytest.mark.parametrize(("low", "high", "bits"), [(-8, 7, 4), (-2, 1, 2)])
+@pytest.mark.parametrize("name", ["row", "rows"])
+def test_weights_of_few_bits(name: str, low: int, high: int, bits: int, kind: str | None) -> None:
+    """Weights within 4 or 2 bits are packed as such; none of their kernels widens them."""
+    a_shape, b_shape = SHAPES[name]
+    b = np.random.default_rng(3).integers(low, high + 1, b_shape).astype(np.int8)
+    b[:2, :2], b[-1] = [[low, high], [high, low]], 0
+    bias = np.arange(b_shape[0], dtype=np.int32) * 30 - 99
+    q, shift = factors(b_shape[0], 3e-3)
+    for data, zero, given in (
+        ("int8", -7, {"rounding": "single"}),
+        ("uint8", 131, {"low": 0, "high": 255, "dtype": DType.UINT8}),
+        ("int16", 0, {"low": -32768, "high": 32767, "dtype": DType.INT16, "rounding": "single"}),
+    ):
+        a = integers(a_shape, data)
+        op = QuantizedGemm(zero_in=zero, zero_out=3, transpose_b=True, **given)
+        graph = single_op_graph(op, (a, b, bias, q, shift), (1, 2, 3, 4))
+        limits = dataclasses.replace(shared_device().limits, kind=kind or "cpu")
+        names = {c.name for c in candidates(graph.nodes[0], limits, LoweringOptions())}
+        assert f"{'packed' if data == 'int16' else 'bytes'}{bits}" in names
+        assert all(n == "plain" or n.endswith(str(bits)) for n in names)
+        dots = ("integer_dot", "integer_dot_fast") if data != "int16" else ()
+        check_op(
+            op, a, b, bias, q, shift, constants=(1, 2, 3, 4), kind=kind, features=dots,
+            only=("packed", "bytes", "dot"), access=("storage", "texel"),
+        )  # fmt: skip
+
+
+def test_weights_of_few_bits_with_a_zero_point() -> None:
+    """What is left of them without it counts."""
+    a, b = integers((3, 13)), np.random.default_rng(5).integers(92, 108, (7, 13)).astype(np.int8)
+    q, shift = factors(7, 3e-3)
+    op = QuantizedGemm(zero_b=100, zero_in=4, transpose_b=True)
+    check_op(op, a, b, None, q, shift, constants=(1, 3, 4), access=("storage",), only="bytes4")

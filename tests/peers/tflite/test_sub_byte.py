@@ -7,10 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.helpers import shared_device
 from tests.peers.tflite.test_operators import check, one
 from tests.tflite_writer import Net, Table
 
 from vknn.errors import InputError, UnsupportedLayerError
+from vknn.formats.tflite.loader import load
+from vknn.graph import DType, TensorType
+from vknn.ops.quantized.blocks import MatMulNBits
 from vknn.session import Session
 
 RANGES = {"int4": (-8, 8), "int2": (-2, 2), "uint4": (0, 16)}
@@ -60,6 +64,97 @@ def test_fully_connected(dtype: str, data: str, scales: int, tmp_path: Path, bac
     )
     x = real((3, 37)) if data == "float32" else codes((3, 37), data)
     check(net, {"x0": x}, tmp_path, backend)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "int2"])
+@pytest.mark.parametrize("data", ["float32", "int8", "int16"])
+def test_rows_that_begin_within_bytes(dtype: str, data: str, tmp_path: Path, backend: str) -> None:
+    """An odd count of weights, the lowest of all among them, and a row of zeros of the scale 0."""
+    given, wanted = ends(data)
+    w = numbers(dtype, (5, 7))
+    w[1], w[3] = RANGES[dtype][0], 0
+    weights = {"data": w, "scale": np.array([0.1, 0.02, 0.3, 0.0, 0.05])}
+    net = one(
+        "FULLY_CONNECTED",
+        [((3, 7), data, given), ((5, 7), dtype, weights), bias(data, 5)],
+        [((3, 5), data, wanted)],
+        {"fused_activation_function": 1},
+    )
+    x = real((3, 7)) if data == "float32" else codes((3, 7), data)
+    check(net, {"x0": x}, tmp_path, backend)
+
+
+@pytest.mark.parametrize("dtype", RANGES)
+@pytest.mark.parametrize("scales", [1, 257])
+def test_dequantized_weights(dtype: str, scales: int, tmp_path: Path, backend: str) -> None:
+    """Weights that an operator makes floats of; large ones stay packed. Data are not rounded."""
+    net, shape = Net(), (257, 259)
+    given = {"scale": np.linspace(0.1, 0.3, scales), "zero_point": 1}
+    w = net.tensor("w", data=numbers(dtype, shape), dtype=dtype, **given)
+    x, floats, y = net.tensor("x", (3, 259)), net.tensor("f", shape), net.tensor("y", (3, 257))
+    net.inputs, net.outputs = [x], [y]
+    net.add("DEQUANTIZE", [w], [floats], {})
+    net.add("FULLY_CONNECTED", [x, floats], [y], {})
+    check(net, {"x": real((3, 259))}, tmp_path, backend)
+    (tmp_path / "net.tflite").write_bytes(net.file())
+    graph = load(tmp_path / "net.tflite").build({"x": TensorType((3, 259), DType.FLOAT32)})
+    assert any(isinstance(node.op, MatMulNBits) for node in graph.nodes)
+
+
+def ours(net: Net, feeds: dict[str, np.ndarray], folder: Path, backend: str) -> np.ndarray:
+    """The output y of vknn."""
+    path = folder / "net.tflite"
+    path.write_bytes(net.file())
+    device = "numpy" if backend == "numpy" else shared_device()
+    with Session(path, device=device) as session:
+        return session.run(feeds)["y"]
+
+
+def blockwise(dtype: str, size: int, zeros: bool = False) -> tuple[Net, np.ndarray]:
+    """x [3, 64] by weights [5, 64] with scales of blocks; and what the weights stand for."""
+    w, steps = numbers(dtype, (5, 64)), np.linspace(0.1, 0.6, 5 * 64 // size).reshape(5, -1)
+    steps = steps.astype(np.float16)
+    points = np.arange(steps.size).reshape(steps.shape) % 3 - 1 if zeros else np.zeros(steps.shape)
+    net = Net()
+    given = net.tensor("x", (3, 64))
+    scales = net.tensor("scales", data=steps, dtype="float16")
+    place = net.tensor("zeros", data=points, dtype="int8") if zeros else -1
+    details = {"scales": scales, "zero_points": place, "block_size": size}
+    blocks = {"details": Table("BlockwiseQuantization", details)}
+    quantization = Table("QuantizationParameters", blocks)
+    weights = net.tensor("w", data=w, dtype=dtype, quantization=quantization)
+    shift = net.tensor("b", data=np.arange(5), dtype="float32")
+    net.inputs, net.outputs = [given], [net.tensor("y", (3, 5))]
+    net.add("FULLY_CONNECTED", [given, weights, shift], net.outputs, {})
+    blocks_of = w.reshape(*steps.shape, size) - points[..., None]
+    return net, (blocks_of * steps[..., None].astype(np.float32)).reshape(w.shape)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "int2"])
+@pytest.mark.parametrize("size", [64, 16, 4, 1])
+def test_blocks(dtype: str, size: int, tmp_path: Path, backend: str) -> None:
+    """Blocks of whole words are multiplied as they are, others as floats."""
+    for zeros in (False, True):
+        net, weights = blockwise(dtype, size, zeros)
+        x = real((3, 64))
+        found = ours(net, {"x": x}, tmp_path, backend)
+        expected = x @ weights.T + np.arange(5, dtype=np.float32)
+        most = float(np.abs(expected).max())
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * most)
+
+
+def test_blocks_as_in_tensorflow_lite(tmp_path: Path, backend: str) -> None:
+    """Its kernel rounds data to 8 bits."""
+    net, _ = blockwise("int4", 32)
+    x = real((3, 64))
+    found = ours(net, {"x": x}, tmp_path, backend)
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+    runner = litert.Interpreter(model_content=net.file())
+    runner.allocate_tensors()
+    runner.set_tensor(runner.get_input_details()[0]["index"], x)
+    runner.invoke()
+    expected = runner.get_tensor(runner.get_output_details()[0]["index"])
+    np.testing.assert_allclose(found, expected, rtol=0, atol=3e-2 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("data", ["float32", "int8", "uint8", "int16"])

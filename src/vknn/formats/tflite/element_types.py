@@ -57,6 +57,8 @@ _SUB_BYTE_WEIGHTS = {
     "CONV_2D": (("int4",), (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16)),
     "DEPTHWISE_CONV_2D": (("int4",), (DType.INT8,)),
 }
+#: Operators whose second input may be quantized block by block.
+_BLOCKWISE = ("EMBEDDING_LOOKUP", "FULLY_CONNECTED")
 #: Operator -> sub-byte types of any of its inputs and outputs.
 _SUB_BYTE = {
     "CAST": _ALL_SUB_BYTE,
@@ -87,7 +89,7 @@ def _check_sub_byte(c: Context) -> None:
     """Refuses sub-byte types and blockwise quantization where the kernels do not take them."""
     tensors, code = c.graph.tensors, c.operator.code
     for place, index in enumerate((*c.operator.inputs, *c.operator.outputs)):
-        if index != -1 and tensors[index].blocks is not None and code != "EMBEDDING_LOOKUP":
+        if index != -1 and tensors[index].blocks is not None and code not in _BLOCKWISE:
             c.refuse("tensors that are quantized block by block")
         if index == -1 or tensors[index].sub_byte is None:
             continue

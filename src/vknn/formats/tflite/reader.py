@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vknn.errors import ModelFormatError, UnsupportedLayerError
+from vknn.formats.tflite.blockwise import blocks_problem
+from vknn.formats.tflite.external import ExternalBuffers
 from vknn.formats.tflite.flexbuffer import BadFlexBuffer, decode
 from vknn.formats.tflite.generated import accessors
 from vknn.formats.tflite.options import read_options, unknown_member
@@ -48,6 +50,7 @@ class _Reader:
         self.data = memoryview(data)
         self.file = file
         self.root = accessors.Model.GetRootAs(data, 0)
+        self.external = ExternalBuffers(self.root, file)
         self.buffers = [self.buffer(i) for i in range(self.root.BuffersLength())]
 
     def model(self) -> ModelRecord:
@@ -71,15 +74,19 @@ class _Reader:
         """The bytes of a buffer; models over 2 GB keep them outside the FlatBuffer."""
         buffer = self.root.Buffers(index)
         if buffer.Offset() > 1:
-            start, size = buffer.Offset(), buffer.Size()
-            if start + size > len(self.data):
-                raise self.bad(f"buffer {index} lies outside the file", buffer)
-            return self.data[start : start + size]
+            return self.outside(buffer.Offset(), buffer.Size(), f"buffer {index}", buffer)
         length = buffer.DataLength()
         if length == 0:
             return self.data[:0]
         start = buffer._tab.Vector(buffer._tab.Offset(4))
         return self.data[start : start + length]
+
+    def outside(self, start: int, size: int, what: str, table: Any) -> memoryview:
+        """Bytes behind the FlatBuffer, counted from the start of the file."""
+        if start + size > len(self.data):
+            where = f"{size} bytes at {start}, of {len(self.data)}"
+            raise self.bad(f"{what} lies outside the file ({where})", table)
+        return self.data[start : start + size]
 
     def code(self, index: int) -> tuple[str, str]:
         """Name of the builtin operator, and of the custom operator where it is CUSTOM."""
@@ -92,9 +99,13 @@ class _Reader:
         """A subgraph with its tensors and operators."""
         graph = self.root.Subgraphs(index)
         tensors = tuple(
-            read_tensor(graph.Tensors(i), i, self.buffers) for i in range(graph.TensorsLength())
+            read_tensor(graph.Tensors(i), i, self.buffers, self.external)
+            for i in range(graph.TensorsLength())
         )
         count = len(tensors)
+        for tensor in tensors:
+            if problem := blocks_problem(tensors, tensor):
+                raise self.bad(f"tensor {tensor.index} ({tensor.name!r}): {problem}", graph)
         operators = tuple(
             self.operator(graph.Operators(i), i, codes, count)
             for i in range(graph.OperatorsLength())
@@ -126,8 +137,12 @@ class _Reader:
 
     def custom_options(self, operator: Any, what: str) -> dict[str, Any]:
         """Options of a custom operator: the decoded FlexBuffer, or its raw bytes."""
-        raw = operator.CustomOptionsAsNumpy() if operator.CustomOptionsLength() else b""
-        data = bytes(raw)
+        start, size = operator.LargeCustomOptionsOffset(), operator.LargeCustomOptionsSize()
+        if start > 1:
+            data = bytes(self.outside(start, size, f"{what}: its options", operator))
+        else:
+            raw = operator.CustomOptionsAsNumpy() if operator.CustomOptionsLength() else b""
+            data = bytes(raw)
         try:
             value = decode(data)
         except BadFlexBuffer:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from vknn.formats.tflite.sub_byte import PackedIntegers, SubByte
 from vknn.graph import DType
 
 
@@ -29,48 +30,48 @@ class Quant:
 
 
 @dataclass(frozen=True)
-class SubByte:
-    """A type of integers of fewer than 8 bits.
+class BlockQuant:
+    """Blockwise quantization of a tensor: the index of the tensor of scales, that of zero points
+    (None where there are none), and how many integers along the last axis share a scale."""
 
-    Files pack several into a byte; arrays have a byte (``dtype``) for each.
-    """
-
-    name: str
-    dtype: DType
-    bits: int
-
-    @property
-    def low(self) -> int:
-        """Lowest integer of the type."""
-        return -(1 << (self.bits - 1)) if self.dtype is DType.INT8 else 0
-
-    @property
-    def high(self) -> int:
-        """Highest integer of the type."""
-        return self.low + (1 << self.bits) - 1
+    scales: int
+    zero_points: int | None
+    size: int
 
 
 @dataclass(frozen=True)
 class TensorRecord:
     """One tensor of a subgraph. ``shape`` has None where the signature says -1.
 
-    ``data`` is the constant's array, or None. ``variable`` marks state kept between runs.
-    ``sub_byte`` is the type of integers that have fewer bits than ``dtype``. ``unranked``: an empty
-    shape stands for any shape, not for a scalar. ``sparse``: the file stores ``data`` sparsely.
-    ``blocks``: blockwise quantization, as the index of the tensor of scales and the block size.
+    ``stored`` is the constant as the file has it, or None. ``variable`` marks state kept between
+    runs. ``sub_byte`` is the type of integers that have fewer bits than ``dtype``. ``unranked``: an
+    empty shape stands for any shape, not for a scalar. ``sparse``: the file stores it sparsely.
+    ``blocks``: blockwise quantization.
     """
 
     index: int
     name: str
     shape: tuple[int | None, ...]
     dtype: DType
-    data: np.ndarray | None = None
+    stored: np.ndarray | PackedIntegers | None = None
     quant: Quant | None = None
     variable: bool = False
     sub_byte: SubByte | None = None
     unranked: bool = False
     sparse: bool = False
-    blocks: tuple[int, int] | None = None
+    blocks: BlockQuant | None = None
+
+    @property
+    def data(self) -> np.ndarray | None:
+        """The constant's array, or None."""
+        if isinstance(self.stored, PackedIntegers):
+            return self.stored.numbers()
+        return self.stored
+
+    @property
+    def packed(self) -> PackedIntegers | None:
+        """The constant of a sub-byte type; None for other tensors."""
+        return self.stored if isinstance(self.stored, PackedIntegers) else None
 
     @property
     def limits(self) -> tuple[int, int]:

@@ -109,7 +109,10 @@ class _Converter:
                     f"tensor {index} ({tensor.name!r}) has no value: nothing makes it",
                     file=self.source.file,
                 )
-            self.known[index] = self.builder.constant(data, tensor.name or "constant")
+            value = self.builder.constant(data, tensor.name or "constant")
+            if tensor.packed is not None:
+                return value  # not kept: what takes it packed needs no such array
+            self.known[index] = value
         return self.known[index]
 
     def run(self, start: int) -> None:

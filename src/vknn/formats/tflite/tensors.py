@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from vknn.formats.tflite.external import ExternalBuffers
 from vknn.formats.tflite.generated import accessors
-from vknn.formats.tflite.records import Quant, SubByte, TensorRecord
+from vknn.formats.tflite.records import BlockQuant, Quant, TensorRecord
 from vknn.formats.tflite.sparsity import densify
 from vknn.formats.tflite.string_tensors import unpack_strings
+from vknn.formats.tflite.sub_byte import PackedIntegers, SubByte
 from vknn.formats.tflite.verifier import Damaged
 from vknn.graph import DType
 
@@ -37,7 +39,9 @@ class UnknownType(ValueError):
     """A tensor has an element type that vknn does not know."""
 
 
-def read_tensor(tensor: Any, index: int, buffers: Sequence[memoryview]) -> TensorRecord:
+def read_tensor(
+    tensor: Any, index: int, buffers: Sequence[memoryview], external: ExternalBuffers
+) -> TensorRecord:
     """TensorRecord of a verified Tensor table. Raises Damaged and UnknownType."""
     name = text(tensor.Name())
     what = f"tensor {index} ({name!r})"
@@ -53,10 +57,18 @@ def read_tensor(tensor: Any, index: int, buffers: Sequence[memoryview]) -> Tenso
     if not tensor.Buffer() < len(buffers):
         raise Damaged(f"{what} names buffer {tensor.Buffer()} of {len(buffers)}", tensor._tab.Pos)
     raw = buffers[tensor.Buffer()]
+    if outside := tensor.ExternalBuffer():
+        if len(raw) or tensor.IsVariable():
+            problem = "is a variable" if tensor.IsVariable() else f"has buffer {tensor.Buffer()}"
+            raise Damaged(f"{what} {problem} and an external buffer", tensor._tab.Pos)
+        raw = external.part(outside, what, tensor._tab.Pos)
+    data: np.ndarray | PackedIntegers | None
     if sub_byte is None:
         data = _constant(tensor, shape, dtype, raw, what)
     else:
         data = _sub_byte_constant(tensor, shape, sub_byte, raw, what)
+    if outside and data is None and math.prod(shape):
+        raise Damaged(f"{what} has an external buffer without bytes", tensor._tab.Pos)
     signature = ints(tensor.ShapeSignatureAsNumpy())
     open_shape: tuple[int | None, ...] = shape
     if len(signature) == len(shape) and data is None and not tensor.IsVariable():
@@ -65,7 +77,7 @@ def read_tensor(tensor: Any, index: int, buffers: Sequence[memoryview]) -> Tenso
     variable = tensor.IsVariable()
     unranked = not open_shape and not tensor.HasRank()
     sparse = tensor.Sparsity() is not None
-    kind = (sub_byte, unranked, sparse, _blocks(tensor.Quantization()))
+    kind = (sub_byte, unranked, sparse, _blocks(tensor.Quantization(), what))
     return TensorRecord(index, name, open_shape, dtype, data, quant, variable, *kind)
 
 
@@ -83,43 +95,36 @@ def _constant(
     wanted = math.prod(shape) * dtype.itemsize
     if len(raw) != wanted:
         raise Damaged(f"{what} needs {wanted} bytes, its buffer has {len(raw)}", position)
-    return np.frombuffer(raw, dtype.numpy.newbyteorder("<")).astype(dtype.numpy).reshape(shape)
+    found = np.frombuffer(raw, dtype.numpy.newbyteorder("<")).astype(dtype.numpy, copy=False)
+    return np.require(found, requirements="A").reshape(shape)  # a view of the file, where it can be
 
 
 def _sub_byte_constant(
     tensor: Any, shape: tuple[int, ...], sub_byte: SubByte, raw: memoryview, what: str
-) -> np.ndarray | None:
+) -> PackedIntegers | None:
     if len(raw) == 0 or tensor.IsVariable():
         return None
     if tensor.Sparsity() is not None:
         raise UnknownType(f"{what} is sparse and has the element type {sub_byte.name}")
-    count = math.prod(shape)
-    wanted = -(-count * sub_byte.bits // 8)
+    wanted = -(-math.prod(shape) * sub_byte.bits // 8)
     if len(raw) != wanted:
         message = f"{what} needs {wanted} bytes, its buffer has {len(raw)}"
         raise Damaged(message, tensor._tab.Pos)
-    return unpacked(np.frombuffer(raw, np.uint8), count, sub_byte).reshape(shape)
+    return PackedIntegers(np.frombuffer(raw, np.uint8), shape, sub_byte)
 
 
-def unpacked(raw: np.ndarray, count: int, sub_byte: SubByte) -> np.ndarray:
-    """The ``count`` integers packed in ``raw`` bytes, sign-extended."""
-    shifts = np.arange(0, 8, sub_byte.bits, dtype=np.uint8)
-    found = (raw[:, None] >> shifts & ((1 << sub_byte.bits) - 1)).reshape(-1)[:count]
-    found = found.astype(sub_byte.dtype.numpy)
-    return (
-        np.where(found > sub_byte.high, found - (1 << sub_byte.bits), found)
-        if sub_byte.low
-        else found
-    )
-
-
-def _blocks(table: Any) -> tuple[int, int] | None:
-    """Blockwise quantization: index of the tensor of scales, and the block size; or None."""
+def _blocks(table: Any, what: str) -> BlockQuant | None:
+    """Blockwise quantization as the file states it, or None."""
     if table is None or table.DetailsType() != _BLOCKWISE or table.Details() is None:
         return None
     details, given = accessors.BlockwiseQuantization(), table.Details()
     details.Init(given.Bytes, given.Pos)
-    return details.Scales(), details.BlockSize()
+    zero_points, size = details.ZeroPoints(), details.BlockSize()
+    shape = ints(details.BlockShapeAsNumpy())
+    if shape and (any(d != 1 for d in shape[:-1]) or shape[-1] != (size or shape[-1])):
+        raise UnknownType(f"{what} has blocks of the shape {list(shape)} and the size {size}")
+    size = shape[-1] if shape else size
+    return BlockQuant(details.Scales(), None if zero_points == -1 else zero_points, size)
 
 
 def _quantization(table: Any, shape: tuple[int, ...], what: str) -> Quant | None:

@@ -647,6 +647,10 @@ KERNELS: dict[str, tuple[str, str]] = {
         "KIND=10 PADDING_LANES=14 OTHER_UNSIGNED=15 RANK?=16 DIRECT_X?=17 DIRECT_W?=18 "
         "SPLAT_X?=19 SPLAT_W?=20 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
+    "quantized/blocks_floats": (
+        "count chunk n k blocks",
+        "BITS=10 BLOCK=11 MIDDLE=12 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+    ),
     "quantized/blocks_product": (
         "m n k4 groups blocks bias",
         "ROWS=10 BITS=11 BLOCK=12 LANES=13 PARTS=14 WHOLE=15 MIDDLE=16 BYTES_UNSIGNED?=98",
@@ -684,6 +688,10 @@ KERNELS: dict[str, tuple[str, str]] = {
         "count chunk scale:float bias:float zero_out low high spatial blocks channels",
         "PADDING_LANES=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
+    "quantized/gather_codes": (
+        "count chunk width words rows",
+        "BITS=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+    ),
     "quantized/l2_normalization": (
         "rows width chunk zero",
         "UNSIGNED=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
@@ -707,8 +715,8 @@ KERNELS: dict[str, tuple[str, str]] = {
     "quantized/product": (
         "m n k a_row a_col b_row b_col c_row b_block b_panel zero_b d1 d2 a_step0 a_step1 "
         "a_step2 b_step0 b_step1 b_step2 c_step0 c_step1 c_step2",
-        "ROWS=10 COLS=11 LANES_M=12 LANES_N=13 JOIN=20 ROUNDING=21 SIGN=22 FOLDED=23 "
-        "MIXED?=25 CENTRE?=26 BYTES_UNSIGNED?=98",
+        "ROWS=10 COLS=11 LANES_M=12 LANES_N=13 WEIGHT_BITS?=14 JOIN=20 ROUNDING=21 SIGN=22 "
+        "FOLDED=23 MIXED?=25 CENTRE?=26 BYTES_UNSIGNED?=98",
     ),
     "quantized/quantize": (
         "count chunk inner channels low high",

@@ -42,6 +42,7 @@ class _Form:
     """A QuantizedGemm by one format of its b.
 
     ``packed``: b is a constant, in panels of ``weight_format``; else b is read as it is.
+    ``bits`` of a weight below 8: the bytes of an integer hold several.
     """
 
     problem: Problem
@@ -49,6 +50,26 @@ class _Form:
     tile: GemmTile
     packed: bool
     weight_format: str = NUMBERS
+    bits: int = 8
+
+    @property
+    def name(self) -> str:
+        """The candidate's name."""
+        if not self.packed:
+            return "plain"
+        return (self.weight_format or "packed") + (str(self.bits) if self.bits < 8 else "")
+
+    @property
+    def run(self) -> int:
+        """k of a column that an integer of the packed b holds."""
+        return 32 // self.bits if self.weight_format or self.bits < 8 else 1
+
+    @property
+    def middle(self) -> int:
+        """Number that is taken off weights: dots of few bits want none below 0."""
+        if self.bits < 8 and self.weight_format == DOTS:
+            return -(1 << (self.bits - 1))
+        return centre(self.problem) or 0
 
     @property
     def block(self) -> int:
@@ -62,7 +83,7 @@ class _Form:
         if not self.packed:
             return fits_loops(limits, k)
         panels = ceil_div(ceil_div(self.gemm.n, 4), self.block)
-        held = panels * self.block * 4 * (k + 1)
+        held = panels * self.block * 4 * ceil_div(k + 1, self.run)
         return fits_loops(limits, ceil_div(k, 4)) and fits_buffer(limits, held)
 
     def candidate(self) -> Candidate:
@@ -74,10 +95,9 @@ class _Form:
         moved = 4 * sum(t.size for t in (*self.problem.inputs[:2], *self.problem.outputs) if t)
         machine = self.problem.machine
         work = self.gemm.flops * machine.flop * self._work() + moved * machine.byte
-        name = (self.weight_format or "packed") if self.packed else "plain"
         layouts = (Layout.LINEAR, *held)
         emit = functools.partial(_emit, plan=self)
-        return Candidate(name, layouts, (Layout.LINEAR,), emit, machine.dispatch + work)
+        return Candidate(self.name, layouts, (Layout.LINEAR,), emit, machine.dispatch + work)
 
     def _work(self) -> float:
         """Cost of a multiply-add, by that of floats in panels; loads of b take most of it."""
@@ -97,16 +117,28 @@ def _emit(emitter: Emitter, plan: _Form) -> None:
         groups=plan.tile.groups(gemm),
         local=plan.tile.local,
         push=_push(plan),
-        spec={**plan.tile.spec, **variant.spec},
-        defines={"QUANT": variant.defines["QUANT"], "PACKED": int(packed)},
+        spec={**plan.tile.spec, **variant.spec, **_few_bits(plan)},
+        defines={
+            "QUANT": variant.defines["QUANT"],
+            "PACKED": int(packed),
+            **({"FEW": 1} if plan.bits < 8 else {}),
+        },
         flops=gemm.flops,
     )
+
+
+def _few_bits(plan: _Form) -> dict[str, int]:
+    """Specialization constants of weights with few bits."""
+    if plan.bits == 8:
+        return {}
+    given = {"WEIGHT_BITS": plan.bits}
+    return given | ({"CENTRE": plan.middle} if plan.weight_format == DOTS else {})
 
 
 def _push(plan: _Form) -> dict[str, int]:
     gemm, op = plan.gemm, plan.problem.op
     assert isinstance(op, QuantizedGemm)
-    rows = ceil_div(gemm.k, 4) if plan.weight_format else gemm.k
+    rows = ceil_div(gemm.k, plan.run)
     panels = {"b_block": plan.block, "b_panel": rows * plan.block}
     return {**gemm.push(), **panels, "zero_b": op.zero_b}
 
@@ -115,31 +147,28 @@ def _packed(emitter: Emitter, plan: _Form) -> Ref:
     """The constant b in panels, less its zero point."""
     op, b = plan.problem.op, plan.problem.constants[1]
     assert isinstance(op, QuantizedGemm) and b is not None
-    floats = by_floats(plan.problem) and not plan.weight_format
-    key = f"quantized {op.transpose_b} {op.zero_b} {plan.block} {plan.weight_format} {floats}"
-    middle = centre(plan.problem) or 0
-    make = functools.partial(
-        _panels, plan.gemm, op, plan.block, plan.weight_format, middle, floats, b
-    )
+    floats = by_floats(plan.problem) and plan.run == 1
+    key = f"quantized {op.transpose_b} {op.zero_b} {plan.block} {plan.run} {plan.middle} {floats}"
+    make = functools.partial(_panels, plan.gemm, op, plan.block, plan.run, plan.middle, floats, b)
     return emitter.weight(key, make, b, single=True)
 
 
 def _panels(
-    gemm: Gemm,
-    op: QuantizedGemm,
-    block: int,
-    weight_format: str,
-    middle: int,
-    floats: bool,
-    b: np.ndarray,
+    gemm: Gemm, op: QuantizedGemm, block: int, run: int, middle: int, floats: bool, b: np.ndarray
 ) -> np.ndarray:
-    rows = 4 * ceil_div(gemm.k, 4) if weight_format else gemm.k
+    rows = run * ceil_div(gemm.k, run)
     moved = b.astype(np.int32) - op.zero_b
     flat = moved.reshape(gemm.n, gemm.k).T if op.transpose_b else moved.reshape(gemm.k, gemm.n)
     flat = np.pad(flat, [(0, rows - gemm.k), (0, 0)])
     panels = pack_columns(flat.astype(np.float32 if floats else np.int32), None, block)
     panels = panels[: rows * panels.size // (rows + 1)]  # without the bias behind them
-    return as_bytes(panels - middle, 4 * block) if weight_format else panels
+    return as_bytes(panels - middle, 4 * block, 32 // run) if run > 1 else panels
+
+
+def _bits(b: np.ndarray, op: QuantizedGemm) -> int:
+    """Bits that a constant b takes less its zero point: 2, 4 or, where it takes more, 8."""
+    low, high = int(b.min()) - op.zero_b, int(b.max()) - op.zero_b
+    return next((n for n in (2, 4) if -(1 << (n - 1)) <= low and high < 1 << (n - 1)), 8)
 
 
 @lowers(QuantizedGemm)
@@ -156,7 +185,10 @@ def quantized_gemm(problem: Problem) -> Sequence[Candidate]:
     small = b.dtype is not DType.INT16
     tile = choose_tile(gemm, problem.limits)
     plans = [_Form(problem, gemm, tile, False)]
-    if shared and small:
+    if shared and small and problem.constants[1] is not None:
+        bits = _bits(problem.constants[1], op)
         formats = [NUMBERS, *byte_formats(problem)]
-        plans = [*(_Form(problem, gemm, tile, True, name) for name in formats), *plans]
+        if bits < 8 and by_floats(problem):
+            formats.remove(NUMBERS)  # which have 32 bits; those of plain integers may have few
+        plans = [*(_Form(problem, gemm, tile, True, name, bits) for name in formats), *plans]
     return [plan.candidate() for plan in plans if plan.fits]

@@ -225,11 +225,17 @@ def pack(
     return emitter.weight(key, lambda: make(*sources), *sources)
 
 
-def as_bytes(packed: np.ndarray, width: int) -> np.ndarray:
-    """Packed weights with every four rows of ``width`` columns as the bytes of one, int32."""
-    rows = packed[: packed.size // (4 * width) * 4 * width].astype(np.uint32).reshape(-1, 4, width)
-    shifts = np.array([0, 8, 16, 24], np.uint32).reshape(1, 4, 1)
-    joined = np.bitwise_or.reduce((rows & np.uint32(255)) << shifts, axis=1)
+def as_bytes(packed: np.ndarray, width: int, bits: int = 8) -> np.ndarray:
+    """Packed weights with every four rows of ``width`` columns as the bytes of one, int32.
+
+    With ``bits`` 4 or 2, every 8 or 16 rows: the first four have the lowest bits of the bytes.
+    """
+    run = 32 // bits
+    rows = packed[: packed.size // (run * width) * run * width].astype(np.uint32)
+    places = np.arange(run, dtype=np.uint32)
+    shifts = (8 * (places % 4) + bits * (places // 4)).astype(np.uint32).reshape(1, run, 1)
+    single = rows.reshape(-1, run, width) & np.uint32((1 << bits) - 1)
+    joined = np.bitwise_or.reduce(single << shifts, axis=1)
     return np.ascontiguousarray(joined).view(np.int32).ravel()
 
 

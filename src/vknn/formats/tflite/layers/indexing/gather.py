@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.quantized.packed_weights import (
+    GATHERED_BITS,
+    gathered,
+    real_blocks,
+    real_rows,
+)
 from vknn.formats.tflite.registry import operator
+from vknn.formats.tflite.sub_byte import PackedIntegers
 from vknn.graph import DType, Value
 from vknn.ops.elementwise import Add, Cast, Mul
 from vknn.ops.elementwise.logic import Equal, Where
@@ -46,6 +54,9 @@ def gather(c: Context) -> Value:
     c.require(0 <= batch <= min(axis, places.type.rank), f"has {batch} batch axes before {axis}")
     size = c.x.type.dims[axis]
     found = checked_indices(c, 1, size)
+    packed = c.source(0).packed
+    if packed is not None and axis == batch == 0 and packed.type.bits in GATHERED_BITS:
+        return c.reshape(gathered(c, packed, found), (*found.type.dims, *c.x.type.dims[1:]))
     if batch == 0:
         return c.add(Gather(axis, from_end=False), c.x, found)
     return _batched_gather(c, found, axis, batch)
@@ -82,6 +93,9 @@ def embedding_lookup(c: Context) -> Value:
     table, wanted = c.value(1), c.target().dtype
     good = table.type.rank >= 2 and c.x.type.rank == 1 and c.x.type.dtype is DType.INT32
     c.require(good, f"looks {c.x.type} up in the table {table.type}")
+    packed = c.source(1).packed
+    if packed is not None and math.prod(packed.shape[1:]) * packed.type.bits % 8 == 0:
+        return _packed_lookup(c, packed)
     if c.source(1).blocks is not None:
         table = _blockwise_table(c)
     elif c.source(1).sub_byte is not None:
@@ -97,22 +111,29 @@ def embedding_lookup(c: Context) -> Value:
     return c.cast(_dequantized_rows(c, taken, found), c.target().dtype)
 
 
+def _packed_lookup(c: Context, packed: PackedIntegers) -> Value:
+    """EMBEDDING_LOOKUP in a table of 4 or 2 bits whose rows are of whole bytes."""
+    found, wanted, dims = checked_indices(c, 0, packed.shape[0]), c.target().dtype, packed.shape
+    taken = gathered(c, packed, found)
+    if c.source(1).blocks is not None:
+        good = len(dims) == 2 and wanted in (DType.FLOAT32, DType.FLOAT16)
+        c.require(good, f"makes {wanted.value} of {c.value(1).type} in blocks")
+        real = real_rows(c, 1, taken, found)
+    elif wanted in (DType.FLOAT32, DType.FLOAT16):
+        c.require(not c.quant(1).zero_point.any(), f"makes floats of {c.value(1).type}")
+        real = _dequantized_rows(c, taken, found)
+    else:
+        return c.reshape(taken, (*found.type.dims, *dims[1:]))
+    return c.cast(c.reshape(real, (*found.type.dims, *dims[1:])), wanted)
+
+
 def _blockwise_table(c: Context) -> Value:
-    """A table with blockwise quantization (float16 scales) as float32."""
-    record, wanted = c.source(1), c.target().dtype
-    index, size = record.blocks or (0, 0)
-    tensors, data = c.graph.tensors, c.data(1)
-    scales = tensors[index].data if 0 <= index < len(tensors) else None
+    """A table with blockwise quantization as float32."""
+    record, wanted, data = c.source(1), c.target().dtype, c.data(1)
     packed = record.sub_byte is not None and record.sub_byte.name in ("int4", "int2")
-    good = packed and data.ndim == 2 and size > 0 and data.shape[-1] % size == 0
-    good = good and wanted in (DType.FLOAT32, DType.FLOAT16)
-    good = good and scales is not None and scales.dtype == np.float16
-    c.require(good, f"makes {wanted.value} of {c.value(1).type} in blocks of {size}")
-    assert scales is not None
-    blocks = data.reshape(len(data), -1, size).astype(np.float32)
-    c.require(scales.size == blocks.size // size, f"has {scales.size} scales of blocks")
-    real = blocks * scales.reshape(len(data), -1, 1).astype(np.float32)
-    return c.constant(real.reshape(data.shape), "table")
+    good = packed and data.ndim == 2 and wanted in (DType.FLOAT32, DType.FLOAT16)
+    c.require(good, f"makes {wanted.value} of {c.value(1).type} in blocks")
+    return c.constant(real_blocks(c, 1), "table")
 
 
 def _int8_table(c: Context, table: Value) -> Value:

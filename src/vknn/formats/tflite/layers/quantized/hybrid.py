@@ -17,6 +17,7 @@ import numpy as np
 
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.common.activation import SIGN_BIT, activate
+from vknn.formats.tflite.layers.quantized.packed_weights import dequantized_constant, packed_product
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.convolution.conv import Conv, ExactConv
@@ -132,7 +133,18 @@ def activate_hybrid(c: Context, y: Value) -> Value:
 
 
 def dense(c: Context, x: Value, bias: Value | None) -> Value:
-    """Rows ``x`` by the weights [units, depth] of a FULLY_CONNECTED; hybrid ones rounded first."""
+    """Rows ``x`` by the weights [units, depth] of a FULLY_CONNECTED; hybrid ones rounded first.
+
+    Beside weights with scales of blocks they are not rounded: TensorFlow Lite's reference kernel
+    has no such weights, and which steps others round by is not told by the file.
+    """
+    record = c.source(1)
+    if record.blocks is not None:
+        return packed_product(c, record, x, bias)
+    if record.packed is not None:
+        return packed_product(c, record, rounded_rows(c, x, 1), bias)
+    if (source := dequantized_constant(c, 1)) is not None:
+        return packed_product(c, source, x, bias)
     product, w = MatMul(transpose_b=True), dequantized_weights(c, 1)
     if not is_hybrid(c, 1):
         return c.add(product, x, w, bias)

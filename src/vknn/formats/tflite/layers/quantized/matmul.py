@@ -32,6 +32,8 @@ def fully_connected(c: Context) -> Value | tuple[Value, ...]:
     units, depth = fully_connected_weights(c)
     if c.source(1).sub_byte is not None and c.target().dtype is not c.x.type.dtype:
         c.refuse(f"{c.x.type} by weights of {c.source(1).type_name} to {c.target().dtype.value}")
+    if c.source(1).blocks is not None:
+        c.refuse(f"{c.x.type} by weights with scales of blocks")
     if not depth:
         return zero_depth_output(c, units)
     if c.value(1).type.dtype is DType.INT16:
