@@ -1,57 +1,104 @@
-"""``vknn compare MODEL --against RECORD.npz``"""
+"""``vknn compare MODEL --against ENGINE or RECORD``"""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
+from vknn.cli.arguments import add_shape, shapes
 from vknn.cli.complaints import FAILED
 from vknn.cli.output import show, write_json
-from vknn.crosscheck import against
-from vknn.crosscheck.npz_files import load_npz
+from vknn.crosscheck import against, load_record
+from vknn.crosscheck.engines import ENGINES, TIMEOUT
+from vknn.crosscheck.records import has_iterations
 from vknn.errors import VknnError
+from vknn.formats.layer_files import run_layer_files
+from vknn.session import Session
+
+#: Options of this comparison alone.
+_NAMES = (
+    *("inputs", "runner", "iteration", "timeout", "weights", "device", "precision", "tolerance"),
+    *("seed", "shape", "layers", "failures"),
+)
 
 
 def add_against(parser: argparse.ArgumentParser) -> None:
-    """The options by which a model is held against a record of another engine."""
+    """The options by which a model is held against another engine, live or recorded."""
     group = parser.add_argument_group(
         "a model against another engine's tensors, in place of profiles"
     )
     add = group.add_argument
-    add(
-        "--against", type=Path, metavar="FILE.npz", help="tensors by name, as vknn dump writes them"
-    )
-    add("--inputs", type=Path, metavar="FILE.npz", help="the inputs, where the record has none")
+    add("--against", metavar="ENGINE or FILE", help="an engine that is installed "
+        f"({', '.join(ENGINES)}), or its tensors by name: a .npz, as vknn dump writes them, or "
+        "Polygraphy's .json (--save-outputs)")  # fmt: skip
+    add("--inputs", type=Path, metavar="FILE", help="the inputs, where the record has none: .npz, "
+        "or Polygraphy's .json (--save-inputs); random ones for an engine")  # fmt: skip
+    add("--runner", metavar="NAME", help="the runner in Polygraphy's file, or a part of its name")
+    add("--iteration", type=int, metavar="N", help="the iteration in Polygraphy's file (0)")
+    add("--timeout", type=float, metavar="SECONDS", help=f"time that an engine has ({TIMEOUT:g})")
+    add_shape(group)
+    add("--seed", type=int, metavar="N", help="of random values (0)")
     add("--weights", type=Path, metavar="FILE", help="the weights file, if not beside the model")
     add("--device", help="the device to compute on (auto)")
     add("--precision", choices=("fp32", "fp16", "bf16"), help="storage of tensors (fp32)")
     add("--tolerance", type=float, metavar="N", help="error allowed to a tensor, relative to its "
         "largest element")  # fmt: skip
+    add("--layers", type=Path, action="append", default=[], metavar="FILE.py",
+        help="run this first: it registers layers of one's own")  # fmt: skip
+    add("--failures", action="store_true", help="show only tensors on which not all agree")
 
 
 def refuse_half(args: argparse.Namespace) -> None:
     """Check that options of one kind of comparison are not given to the other."""
     if args.against is None:
-        for name in ("inputs", "weights", "device", "precision", "tolerance"):
-            if getattr(args, name) is not None:
+        for name in _NAMES:
+            if getattr(args, name) not in (None, False, []):
                 raise VknnError(f"--{name} needs --against")
         if args.after is None:
-            raise VknnError("give two saved profiles, or a model and --against FILE.npz")
+            raise VknnError(
+                "give two saved profiles, or a model and --against with an engine or a file"
+            )
     elif args.after is not None:
-        raise VknnError("--against compares one model with a record: leave out the second file")
+        raise VknnError(
+            "--against compares one model with an engine or a record: leave out the second file"
+        )
 
 
 def run_against(args: argparse.Namespace) -> int:
     """The comparison as a table or JSON; the exit code is 1 where a tensor differs."""
-    options = {
-        name: getattr(args, name)
-        for name in ("weights", "device", "precision", "tolerance")
-        if getattr(args, name) is not None
-    }
-    inputs = None if args.inputs is None else load_npz(args.inputs)
-    report = against(args.before, args.against, inputs, **options)
+    run_layer_files(args.layers)
+    files = [Path(args.against), *([] if args.inputs is None else [args.inputs])]
+    dated = [path for path in files if has_iterations(path)]
+    if args.iteration is not None and not dated:
+        raise VknnError("--iteration needs a file of Polygraphy's")
+    inputs = None
+    if args.inputs is not None:
+        number = args.iteration if args.inputs in dated else None
+        inputs = load_record(args.inputs, iteration=number)
+    with Session(
+        args.before,
+        args.weights,
+        device=args.device or "auto",
+        precision=args.precision or "fp32",
+    ) as session:
+        report = against(
+            session,
+            args.against,
+            inputs,
+            iteration=args.iteration if files[0] in dated else None,
+            shapes=shapes(args, session),
+            weights=args.weights,
+            **_given(args, "runner", "timeout", "seed", "tolerance"),
+        )
     if args.json:
         write_json(report.to_json())
     else:
-        show(report)
+        show(report.table(args.failures))
+        show(report.remarks())
     return 0 if report.ok else FAILED
+
+
+def _given(args: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: getattr(args, name) for name in names if getattr(args, name) is not None}

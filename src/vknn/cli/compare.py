@@ -49,7 +49,7 @@ def add_verdict(parser: argparse._ActionsContainer) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Saved profiles compared, which needs neither model nor device; or a model and a record."""
+    """Saved profiles compared, without model and device; or a model and another engine."""
     refuse_half(args)
     if args.against is not None:
         return run_against(args)

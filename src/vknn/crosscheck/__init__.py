@@ -16,6 +16,7 @@ from vknn.crosscheck.metrics_table import NotFiniteSource
 from vknn.crosscheck.outputs import output_errors
 from vknn.crosscheck.over_data import InputRecord, verify_over
 from vknn.crosscheck.places import ChannelErrors, ErrorMap
+from vknn.crosscheck.records import load_record
 from vknn.crosscheck.report import VerifyReport
 from vknn.crosscheck.row import VerifyRow
 from vknn.crosscheck.search import search
@@ -49,6 +50,7 @@ __all__ = [
     "allowances",
     "compare",
     "dump",
+    "load_record",
     "measure",
     "output_errors",
     "search",

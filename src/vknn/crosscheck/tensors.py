@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -26,12 +26,13 @@ ALL, OUTPUTS = "all", "outputs"
 class NamedTensor:
     """A value of the graph as it was read, with its array.
 
-    ``node``: what makes it, None of an input.
+    ``node``: what makes it, None of an input. ``aliases``: other names of it in the model's file.
     """
 
     name: str
     node: Node | None
     array: np.ndarray
+    aliases: frozenset[str] = frozenset()
 
 
 def tensors_of(
@@ -48,11 +49,16 @@ def tensors_of(
     taken = {v.name: encoded[v.name] for v in graph.inputs}
     plain = Graph(graph.inputs, graph.outputs, graph.nodes, graph.name)
     known = _on_device(session, plain, taken) if on_device else _by_reference(plain, taken)
-    names = {v: name for name, v in graph.outputs.items()}
+    named: dict[Value, list[str]] = {}  # outputs first: they are what users call it
+    for name, value in {**graph.outputs, **graph.blobs, **graph.outputs}.items():
+        named.setdefault(value, []).append(name)
     inputs = [NamedTensor(name, None, np.asarray(feeds[name])) for name in feeds]
-    made = [(v, node) for node in graph.nodes for v in node.outputs]
+    made = [(named.get(v, [v.name]), v, node) for node in graph.nodes for v in node.outputs]
     return inputs + list(
-        _unique(NamedTensor(names.get(v, v.name), n, _decoded(session, known[v])) for v, n in made)
+        _unique(
+            NamedTensor(names[0], node, _decoded(session, known[v]), frozenset(names[1:]))
+            for names, v, node in made
+        )
     )
 
 
@@ -139,4 +145,4 @@ def _unique(tensors: Iterator[NamedTensor]) -> Iterator[NamedTensor]:
             number += 1
             name = f"{tensor.name}#{number}"
         seen.add(name)
-        yield NamedTensor(name, tensor.node, tensor.array)
+        yield replace(tensor, name=name)
