@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from vknn.crosscheck.npz_files import MOST_ARRAYS, NPY_ERRORS, checked_file, npy_array
+from vknn.errors import InputError
 from vknn.pictures import UnreadableFileError
 from vknn.printable import one_line
 from vknn.run_limits import make_room
@@ -26,6 +27,8 @@ SUFFIX = ".json"
 MOST_BYTES = 1 << 31
 #: Bytes of memory that a byte of the file takes while it is read: text, strings of it, arrays.
 _EXPANSION = 3
+#: Characters of texts of a file that are shown.
+_LONGEST = 300
 
 
 def load_results(
@@ -44,9 +47,11 @@ def load_results(
     place = checked_file(path)
     try:
         document = _document(place)
-        iterations = _iterations(document, runner)
+        iterations = _iterations(document, runner, place)
         if not 0 <= iteration < len(iterations):
-            raise ValueError(f"it has {len(iterations)} iterations, and none of number {iteration}")
+            raise InputError(
+                f"{place} has {len(iterations)} iterations from 0 on, and none of number {iteration}"
+            )
         chosen = iterations[iteration]
         arrays = chosen.get("outputs") if "runner_name" in chosen else chosen
         if not isinstance(arrays, dict) or not arrays:
@@ -54,8 +59,10 @@ def load_results(
         if len(arrays) > MOST_ARRAYS:
             raise ValueError(f"it has {len(arrays)} arrays; at most {MOST_ARRAYS} are read")
         return {name: _array(value, one_line(name)[:60]) for name, value in arrays.items()}
+    except InputError:
+        raise
     except (*NPY_ERRORS, RecursionError) as error:
-        text = one_line(str(error))[:300]
+        text = one_line(str(error))[:_LONGEST]
         raise UnreadableFileError(
             f"{place} is no file of Polygraphy's that can be read: {text}"
         ) from None
@@ -69,12 +76,12 @@ def _document(place: Path) -> Any:
     return json.loads(place.read_bytes())
 
 
-def _iterations(document: Any, runner: str | None) -> Sequence[Mapping[str, Any]]:
+def _iterations(document: Any, runner: str | None, place: Path) -> Sequence[Mapping[str, Any]]:
     """The iterations of the runner, or of a file of inputs."""
     if isinstance(document, dict) and isinstance(document.get("lst"), list):
-        found = _chosen(document["lst"], runner)
+        found = _chosen(document["lst"], runner, place)
     elif runner is not None:
-        raise ValueError("it holds inputs, not results of runners: leave out the runner")
+        raise InputError(f"{place} holds inputs, not results of runners: leave out the runner")
     else:
         found = document if isinstance(document, list) else [document]
     if not all(isinstance(iteration, dict) for iteration in found):
@@ -82,7 +89,7 @@ def _iterations(document: Any, runner: str | None) -> Sequence[Mapping[str, Any]
     return found
 
 
-def _chosen(pairs: list[Any], runner: str | None) -> list[Any]:
+def _chosen(pairs: list[Any], runner: str | None, place: Path) -> list[Any]:
     """The iterations of the runner that is named, or of the only one."""
     for pair in pairs:
         if not (
@@ -93,7 +100,7 @@ def _chosen(pairs: list[Any], runner: str | None) -> list[Any]:
         ):
             raise ValueError("its results are no pairs of a runner and its iterations")
     names = [name for name, _ in pairs]
-    shown = ", ".join(map(repr, names)) or "none"
+    shown = one_line(", ".join(map(repr, names)) or "none")[:_LONGEST]
     fitting = [
         iterations
         for name, iterations in pairs
@@ -101,11 +108,10 @@ def _chosen(pairs: list[Any], runner: str | None) -> list[Any]:
     ]
     if len(fitting) == 1:
         return list(fitting[0])
-    if runner is None and fitting:
-        raise ValueError(f"it has results of several runners, choose one (--runner): {shown}")
-    if fitting:
-        raise ValueError(f"several runners have {runner!r} in their names: {shown}")
-    raise ValueError(f"it has no results of a runner {runner or ''!r}; it has {shown}")
+    if not fitting:
+        raise InputError(f"{place} has no results of a runner {runner!r}; it has {shown}")
+    what = "name one (--runner)" if runner is None else f"{runner!r} is part of several names"
+    raise InputError(f"{place} has results of several runners, {what}: {shown}")
 
 
 def _array(value: Any, name: str) -> np.ndarray:
