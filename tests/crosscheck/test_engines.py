@@ -159,10 +159,9 @@ def test_a_model_in_memory(model: Path) -> None:
     ("code", "text"),
     [
         ("import os; os.abort()", "small.param: ncnn was ended by SIGABRT"),
-        ("import sys; sys.exit('no licence')", "ncnn ended with exit code 1: no licence"),
+        ("import sys; sys.exit('no \\x1b licence')", "exit code 1: no .* licence"),
         ("raise ImportError('no libgomp')", "ncnn: ImportError: no libgomp"),
-        ("print('\\x1b[2J'); import os; os._exit(3)", "ncnn ended with exit code 3: "),
-        ("import time; time.sleep(600)", "ncnn was not done within 4 s; give it a longer timeout"),
+        ("import time; time.sleep(600)", "ncnn was not done within 3 s; give it a longer timeout"),
         ("import os; os._exit(0)", "ncnn ended with exit code 0"),
     ],
 )
@@ -173,7 +172,7 @@ def test_an_engine_that_crashes_or_never_ends(
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(VknnError, match=text) as raised:
-        against(model, "ncnn", device="numpy", timeout=4 if "sleep" in code else 60)
+        against(model, "ncnn", device="numpy", timeout=3 if "sleep" in code else 60)
     assert "\x1b" not in str(raised.value)
 
 

@@ -38,8 +38,8 @@ def test_results_and_inputs(tmp_path: Path) -> None:
         ((path,), "several runners, name one .*'trt-runner-N0', 'onnxrt-runner-N0'"),
         ((path, "runner"), "'runner' is part of several names"),
         ((path, "tf"), "no results of a runner 'tf'; it has 'trt-runner-N0'"),
-        ((path, "trt", 2), "2 iterations from 0 on, and none of number 2"),
-        ((path, "trt", -1), "none of number -1"),
+        ((path, "trt", 2), "2 iterations, from 0 on, and none of 2"),
+        ((path, "trt", -1), "none of -1"),
         ((given, "trt"), "holds inputs"),
     ):
         with pytest.raises(InputError, match=text):
@@ -78,7 +78,7 @@ DAMAGED: list[tuple[Any, str]] = [
     ({"lst": [["a", 5]]}, "no pairs of a runner"),
     ({"lst": [["a", [5]]]}, "neither results"),
     ({"lst": [["a", [{"outputs": 5, "runner_name": "a"}]]]}, "has no arrays"),
-    ([], "none of number 0"),
+    ([], "none of 0"),
     ([5], "neither results"),
     (5, "neither results"),
     ({}, "has no arrays"),

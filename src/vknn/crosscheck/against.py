@@ -130,7 +130,7 @@ class AgainstReport:
         return [f"not compared, as the model has no such tensor: {shown}{more}"]
 
     def remarks(self) -> RenderableType:
-        """What stands below the table: :meth:`notes` and :meth:`summary`."""
+        """Lines below the table: :meth:`notes` and :meth:`summary`."""
         return Group(*map(Text, (*self.notes(), self.summary())))
 
     def __rich__(self) -> RenderableType:

@@ -50,7 +50,7 @@ def load_results(
         iterations = _iterations(document, runner, place)
         if not 0 <= iteration < len(iterations):
             raise InputError(
-                f"{place} has {len(iterations)} iterations from 0 on, and none of number {iteration}"
+                f"{place} has {len(iterations)} iterations, from 0 on, and none of {iteration}"
             )
         chosen = iterations[iteration]
         arrays = chosen.get("outputs") if "runner_name" in chosen else chosen

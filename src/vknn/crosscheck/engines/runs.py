@@ -32,7 +32,7 @@ _LONGEST = 300
 
 @dataclass(frozen=True, eq=False)
 class EngineRun:
-    """What an engine gave: its name with its version, and tensors by its names for them."""
+    """Result of an engine: its name with its version, and tensors by its names for them."""
 
     title: str
     tensors: dict[str, np.ndarray]
