@@ -173,7 +173,7 @@ def test_a_model_and_a_record_on_the_command_line(
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ((), "give two saved profiles, or a model and --against"),
+        ((), "give two saved profiles or records, or a model and --against"),
         (("b.vkprof", "--device", "numpy"), "--device needs --against"),
         (("b.vkprof", "--against", "a.npz"), "leave out the second file"),
     ],

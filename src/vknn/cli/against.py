@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from vknn.cli.arguments import add_shape, shapes
 from vknn.cli.complaints import FAILED
 from vknn.cli.output import show, write_json
-from vknn.crosscheck import against, load_record
+from vknn.crosscheck import (
+    AgainstReport,
+    RecordComparison,
+    against,
+    compare_records,
+    load_record,
+)
 from vknn.crosscheck.engines import ENGINES, TIMEOUT
-from vknn.crosscheck.records import has_iterations
+from vknn.crosscheck.records import has_iterations, is_record
 from vknn.errors import VknnError
 from vknn.formats.layer_files import run_layer_files
 from vknn.session import Session
 
-#: Options of this comparison alone.
-_NAMES = (
-    *("inputs", "runner", "iteration", "timeout", "weights", "device", "precision", "tolerance"),
-    *("seed", "shape", "layers", "failures"),
-)
+#: Options of records, and those that need a model besides.
+_OF_RECORDS = ("runner", "iteration", "tolerance", "failures")
+_OF_MODELS = (*("inputs", "timeout", "weights", "device", "precision", "seed", "shape", "layers"),)
 
 
 def add_against(parser: argparse.ArgumentParser) -> None:
@@ -52,12 +57,14 @@ def add_against(parser: argparse.ArgumentParser) -> None:
 def refuse_half(args: argparse.Namespace) -> None:
     """Check that options of one kind of comparison are not given to the other."""
     if args.against is None:
-        for name in _NAMES:
+        records = are_records(args)
+        for name in (*_OF_MODELS, *(() if records else _OF_RECORDS)):
             if getattr(args, name) not in (None, False, []):
                 raise VknnError(f"--{name} needs --against")
         if args.after is None:
             raise VknnError(
-                "give two saved profiles, or a model and --against with an engine or a file"
+                "give two saved profiles or records, or a model and --against with an engine or a "
+                "file"
             )
     elif args.after is not None:
         raise VknnError(
@@ -65,8 +72,47 @@ def refuse_half(args: argparse.Namespace) -> None:
         )
 
 
+def are_records(args: argparse.Namespace) -> bool:
+    """Whether two records of tensors are to be compared. Raises VknnError where only one is."""
+    if args.against is not None or args.after is None:
+        return False
+    kinds = [is_record(path) for path in (args.before, args.after)]
+    if any(kinds) and not all(kinds):
+        raise VknnError(
+            "one of the two is a record of tensors: give two of them, or a model and --against"
+        )
+    return all(kinds)
+
+
+def run_records(args: argparse.Namespace) -> int:
+    """The comparison of two records; the exit code is 1 where a tensor differs."""
+    _refuse_profiles(args)
+    dated = has_iterations(args.before) or has_iterations(args.after)
+    if args.iteration is not None and not dated:
+        raise VknnError("--iteration needs a file of Polygraphy's")
+    sides = [
+        load_record(
+            path,
+            args.runner if has_iterations(path) or not dated else None,
+            args.iteration if has_iterations(path) else None,
+        )
+        for path in (args.before, args.after)
+    ]
+    found = compare_records(*sides, tolerance=args.tolerance)
+    found = replace(found, before=str(args.before), after=str(args.after))
+    return _reported(found, args)
+
+
+def _refuse_profiles(args: argparse.Namespace) -> None:
+    """Check that options of profiles are not given to tensors."""
+    for name in ("paired", "fail_over", "markdown", "junit", "limit", "html"):
+        if getattr(args, name) not in (None, False):
+            raise VknnError(f"--{name.replace('_', '-')} is for profiles")
+
+
 def run_against(args: argparse.Namespace) -> int:
     """The comparison as a table or JSON; the exit code is 1 where a tensor differs."""
+    _refuse_profiles(args)
     run_layer_files(args.layers)
     files = [Path(args.against), *([] if args.inputs is None else [args.inputs])]
     dated = [path for path in files if has_iterations(path)]
@@ -91,6 +137,11 @@ def run_against(args: argparse.Namespace) -> int:
             weights=args.weights,
             **_given(args, "runner", "timeout", "seed", "tolerance"),
         )
+    return _reported(report, args)
+
+
+def _reported(report: AgainstReport | RecordComparison, args: argparse.Namespace) -> int:
+    """The report as tables or JSON; the exit code."""
     if args.json:
         write_json(report.to_json())
     else:

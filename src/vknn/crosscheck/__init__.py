@@ -16,6 +16,7 @@ from vknn.crosscheck.metrics_table import NotFiniteSource
 from vknn.crosscheck.outputs import output_errors
 from vknn.crosscheck.over_data import InputRecord, verify_over
 from vknn.crosscheck.places import ChannelErrors, ErrorMap
+from vknn.crosscheck.record_comparison import RecordComparison, RecordRow, compare_records
 from vknn.crosscheck.records import load_record
 from vknn.crosscheck.report import VerifyReport
 from vknn.crosscheck.row import VerifyRow
@@ -42,6 +43,8 @@ __all__ = [
     "MetricError",
     "NotFinite",
     "NotFiniteSource",
+    "RecordComparison",
+    "RecordRow",
     "SearchTrace",
     "VerifyReport",
     "VerifyRow",
@@ -49,6 +52,7 @@ __all__ = [
     "against",
     "allowances",
     "compare",
+    "compare_records",
     "dump",
     "load_record",
     "measure",

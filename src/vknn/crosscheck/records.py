@@ -17,6 +17,11 @@ def has_iterations(path: str | os.PathLike[str]) -> bool:
     return Path(path).suffix.lower() == polygraphy.SUFFIX
 
 
+def is_record(path: str | os.PathLike[str]) -> bool:
+    """Whether it is a record, by its name."""
+    return has_iterations(path) or Path(path).suffix.lower() == ".npz"
+
+
 def load_record(
     path: str | os.PathLike[str], runner: str | None = None, iteration: int | None = None
 ) -> dict[str, np.ndarray]:
