@@ -33,25 +33,45 @@ def add_against(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "a model against another engine's tensors, in place of profiles"
     )
-    add = group.add_argument
-    add("--against", metavar="ENGINE or FILE", help="an engine that is installed "
+    group.add_argument("--against", metavar="ENGINE or FILE", help="an engine that is installed "
         f"({', '.join(ENGINES)}), or its tensors by name: a .npz, as vknn dump writes them, or "
         "Polygraphy's .json (--save-outputs)")  # fmt: skip
-    add("--inputs", type=Path, metavar="FILE", help="the inputs, where the record has none: .npz, "
-        "or Polygraphy's .json (--save-inputs); random ones for an engine")  # fmt: skip
-    add("--runner", metavar="NAME", help="the runner in Polygraphy's file, or a part of its name")
-    add("--iteration", type=int, metavar="N", help="the iteration in Polygraphy's file (0)")
-    add("--timeout", type=float, metavar="SECONDS", help=f"time that an engine has ({TIMEOUT:g})")
+    group.add_argument(
+        "--inputs",
+        type=Path,
+        metavar="FILE",
+        help="the inputs, where the record has none: .npz, or Polygraphy's .json (--save-inputs); "
+        "random ones for an engine",
+    )
+    group.add_argument(
+        "--runner", metavar="NAME", help="the runner in Polygraphy's file, or a part of its name"
+    )
+    group.add_argument(
+        "--iteration", type=int, metavar="N", help="the iteration in Polygraphy's file (0)"
+    )
+    group.add_argument(
+        "--timeout", type=float, metavar="SECONDS", help=f"time that an engine has ({TIMEOUT:g})"
+    )
     add_shape(group)
-    add("--seed", type=int, metavar="N", help="of random values (0)")
-    add("--weights", type=Path, metavar="FILE", help="the weights file, if not beside the model")
-    add("--device", help="the device to compute on (auto)")
-    add("--precision", choices=("fp32", "fp16", "bf16"), help="storage of tensors (fp32)")
-    add("--tolerance", type=float, metavar="N", help="error allowed to a tensor, relative to its "
-        "largest element")  # fmt: skip
-    add("--layers", type=Path, action="append", default=[], metavar="FILE.py",
+    group.add_argument("--seed", type=int, metavar="N", help="of random values (0)")
+    group.add_argument(
+        "--weights", type=Path, metavar="FILE", help="the weights file, if not beside the model"
+    )
+    group.add_argument("--device", help="the device to compute on (auto)")
+    group.add_argument(
+        "--precision", choices=("fp32", "fp16", "bf16"), help="storage of tensors (fp32)"
+    )
+    group.add_argument(
+        "--tolerance",
+        type=float,
+        metavar="N",
+        help="error allowed to a tensor, relative to its largest element",
+    )
+    group.add_argument("--layers", type=Path, action="append", default=[], metavar="FILE.py",
         help="run this first: it registers layers of one's own")  # fmt: skip
-    add("--failures", action="store_true", help="show only tensors on which not all agree")
+    group.add_argument(
+        "--failures", action="store_true", help="show only tensors on which not all agree"
+    )
 
 
 def refuse_half(args: argparse.Namespace) -> None:

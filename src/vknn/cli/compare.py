@@ -18,11 +18,12 @@ from vknn.profiling.comparison import junit, markdown
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    what = (
-        "a file that vknn profile --save wrote, or a folder of them, a process each; or a record "
-        "of tensors (.npz of vknn dump, or Polygraphy's .json)"
+    parser.add_argument(
+        "before",
+        type=Path,
+        help="a file that vknn profile --save wrote, or a folder of them, a process each; a record "
+        "of tensors (.npz of vknn dump, or Polygraphy's .json); with --against a model",
     )
-    parser.add_argument("before", type=Path, help=f"{what}; with --against a model")
     parser.add_argument("after", type=Path, nargs="?", help="the same of the other side")
     parser.add_argument(
         "--paired",

@@ -85,7 +85,7 @@ def _iterations(document: Any, runner: str | None, place: Path) -> Sequence[Mapp
     else:
         found = document if isinstance(document, list) else [document]
     if not all(isinstance(iteration, dict) for iteration in found):
-        raise ValueError("it is neither results (--save-outputs) nor inputs (--save-inputs)")
+        raise ValueError("it is neither results nor inputs")
     return found
 
 
@@ -119,10 +119,7 @@ def _array(value: Any, name: str) -> np.ndarray:
     if isinstance(value, dict) and isinstance(value.get("values"), dict):
         value = value["values"]
     if isinstance(value, dict) and "tensor" in value:
-        raise ValueError(
-            f"{name!r} is a tensor of PyTorch's, which is pickled: save NumPy arrays "
-            "(--data-loader-backend-module numpy)"
-        )
+        raise ValueError(f"{name!r} is a tensor of PyTorch's, which is pickled: save NumPy arrays")
     text = value.get("array") if isinstance(value, dict) else None
     if not isinstance(text, str):
         raise ValueError(f"{name!r} is no array")

@@ -81,11 +81,10 @@ class RecordComparison:
         wrong = [row for row in self.rows if not row.comparison.ok]
         if not wrong:
             return f"all {len(self.rows)} tensors agree"
-        first = wrong[0]
-        return (
-            f"{len(wrong)} of {len(self.rows)} tensors differ, first {one_line(first.before)!r}: "
-            f"{_error(first.comparison)} of what is allowed"
-        )
+        first = wrong[0].comparison
+        error = first.problem or f"{_error(first)} times what is allowed"
+        name = one_line(wrong[0].before)
+        return f"{len(wrong)} of {len(self.rows)} tensors differ, first {name!r}: {error}"
 
     def to_json(self) -> str:
         """The report as JSON (infinities and NaN as strings)."""

@@ -74,9 +74,11 @@ class Profile:
 
     @cached_property
     def compiled(self) -> list[Mapping[str, Any] | None] | None:
-        """What the driver's compiler made of each of ``timings``: entries of a static profile, as
-        :meth:`vknn.profiling.StaticProfile.to_json` writes them (None of one that is not among
-        them); None where it was not asked."""
+        """Entries of a static profile, one for each of ``timings``, or None where nobody asked.
+
+        They are what :meth:`vknn.profiling.StaticProfile.to_json` writes; None of a command that is
+        not among them.
+        """
         about = self.about or {}
         static = about.get("static")
         return None if static is None else matched_entries(static, about["segments"])

@@ -1,4 +1,4 @@
-"""What the driver's compiler made of dispatches, as columns beside their measured times."""
+"""Columns of what the driver's compiler made of dispatches, beside their measured times."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def is_spilling(entry: Compiled) -> bool:
 
 
 def compiled_document(entry: Compiled) -> dict[str, Any] | None:
-    """What a measured profile's JSON has of a dispatch; None where nothing is known."""
+    """Fields that a measured profile's JSON has of a dispatch; None where nothing is known."""
     if entry is None:
         return None
     modelled = entry.get("modelled") or {}
