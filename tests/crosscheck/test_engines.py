@@ -192,3 +192,39 @@ def test_timeouts_that_are_none(model: Path, timeout: float) -> None:
     needs("ncnn")
     with pytest.raises(VknnError, match="expected a number of seconds above 0"):
         against(model, "ncnn", device="numpy", timeout=timeout)
+
+
+@pytest.mark.device
+def test_weights_elsewhere_and_data_that_decide(tmp_path: Path) -> None:
+    """A branch, a sequence and external data: the first graph is compared, and the outputs."""
+    needs("onnxruntime")
+    onnx = pytest.importorskip("onnx")
+    node, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
+    graph, array = onnx.helper.make_graph, onnx.numpy_helper.from_array
+    weights = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
+    branches = [
+        graph([node(op, ["z"], ["t"])], op, [], [info("t", 1, None)]) for op in ("Relu", "Neg")
+    ]
+    nodes = [
+        node("MatMul", ["x", "w"], ["z"], name="product"),
+        node("ReduceSum", ["z"], ["s"], keepdims=0),
+        node("Greater", ["s", "zero"], ["c"]),
+        node("If", ["c"], ["y"], then_branch=branches[0], else_branch=branches[1]),
+        node("SequenceConstruct", ["z", "y"], ["q"]),
+        node("SequenceAt", ["q", "one"], ["out"]),
+    ]
+    constants = [array(weights, "w"), array(np.float32(0), "zero"), array(np.int64(1), "one")]
+    whole = graph(nodes, "g", [info("x", 1, [1, 8])], [info("out", 1, [1, 8])], constants)
+    opset = [onnx.helper.make_opsetid("", 17)]
+    onnx.save(
+        onnx.helper.make_model(whole, opset_imports=opset, ir_version=8), tmp_path / "net.onnx",
+        save_as_external_data=True, location="net.data", size_threshold=0,
+    )  # fmt: skip
+    report = against(tmp_path / "net.onnx", "onnxruntime")
+    assert report.ok, str(report)
+    found = {row.recorded: row.layer for row in report.rows}
+    assert {"z", "s", "c", "out"} <= set(found) and found["z"] == "product" and found["out"] == ""
+    assert set(report.unmatched) <= {"y", "q"}
+    wrong = {"x": np.ones((1, 8), np.float32), "out": np.full((1, 8), 9, np.float32)}
+    report = against(tmp_path / "net.onnx", wrong)
+    assert report.summary() == "first difference: output (out): the record is alone"

@@ -36,7 +36,8 @@ class AgainstRow:
 
     Attributes:
         recorded: Its name in the record, or by the engine that ran.
-        layer: Name of the layer in the model file.
+        layer: Name of the layer in the model file; empty, as is ``op``, of an output of a model
+            whose data decide how it goes on.
         op: Name of the operator.
         output: Name of the model's tensor.
         how: "name", "layer" or "shape": what they were matched by.
@@ -94,7 +95,8 @@ class AgainstReport:
             return f"all {len(self.rows)} {kind} agree"
         who = {"all": "no two agree", "record": f"{self.engine or 'the record'} is alone"}
         verdict = who.get(row.alone, f"the {row.alone} is alone")
-        return f"first difference: {row.op} {row.layer!r} ({row.recorded}): {verdict}"
+        place = f"{row.op} {row.layer!r}" if row.op else "output"
+        return f"first difference: {place} ({row.recorded}): {verdict}"
 
     def to_json(self) -> str:
         """The report as JSON (infinities and NaN as strings)."""
@@ -228,7 +230,7 @@ def _compared(
     own = tensors_of(session, feeds, on_device=False)
     # An engine that reads the same file has its names: what they do not match is folded away here.
     hows = ("name",) if engine else HOWS
-    matches, unmatched = matched(tensors, [t for t in own if t.node is not None], hows)
+    matches, unmatched = matched(tensors, [t for t in own if t.name not in feeds], hows)
     there = session.device is not None
     on_device = (
         {t.name: t.array for t in tensors_of(session, feeds, on_device=True)} if there else {}
@@ -253,9 +255,9 @@ def _row(
     device_numpy = None if computed is None else compare(computed, right, bound)
     device_other = None if computed is None else compare(computed, other, other_bound)
     node = match.own.node
-    assert node is not None
+    layer, op = ("", "") if node is None else (node.origin.name, node.op.type_name)
     return AgainstRow(
-        match.recorded, node.origin.name, node.op.type_name, match.own.name, match.how,
+        match.recorded, layer, op, match.own.name, match.how,
         match.layout, other_numpy, device_numpy, device_other,
         _alone(other_numpy, device_numpy, device_other),
     )  # fmt: skip

@@ -26,7 +26,8 @@ ALL, OUTPUTS = "all", "outputs"
 class NamedTensor:
     """A value of the graph as it was read, with its array.
 
-    ``node``: what makes it, None of an input. ``aliases``: other names of it in the model's file.
+    ``node``: what makes it, None of an input, and of an output behind the first graph.
+    ``aliases``: other names of it in the model's file.
     """
 
     name: str
@@ -41,7 +42,7 @@ def tensors_of(
     """The inputs and each operator's results of a session's graph before the passes, in order.
 
     Each operator is computed from the results before it, on the device or with NumPy. Of models
-    whose graph goes on behind computed shapes it is the first graph.
+    whose graph goes on behind computed shapes it is the first graph, and the model's outputs.
     """
     engine = engine_of(session)
     graph = engine.graph(feeds)
@@ -50,16 +51,18 @@ def tensors_of(
     plain = Graph(graph.inputs, graph.outputs, graph.nodes, graph.name)
     known = _on_device(session, plain, taken) if on_device else _by_reference(plain, taken)
     named: dict[Value, list[str]] = {}  # outputs first: they are what users call it
-    for name, value in {**graph.outputs, **graph.blobs, **graph.outputs}.items():
+    ends = {} if graph.continuation is not None else graph.outputs
+    for name, value in {**ends, **graph.blobs, **ends}.items():
         named.setdefault(value, []).append(name)
     inputs = [NamedTensor(name, None, np.asarray(feeds[name])) for name in feeds]
     made = [(named.get(v, [v.name]), v, node) for node in graph.nodes for v in node.outputs]
-    return inputs + list(
-        _unique(
-            NamedTensor(names[0], node, _decoded(session, known[v]), frozenset(names[1:]))
-            for names, v, node in made
-        )
-    )
+    found = [
+        NamedTensor(names[0], node, _decoded(session, known[v]), frozenset(names[1:]))
+        for names, v, node in made
+    ]
+    if graph.continuation is not None:
+        found += _outputs(session, graph, taken, on_device)
+    return inputs + list(_unique(iter(found)))
 
 
 def dump(
@@ -93,7 +96,7 @@ def dump(
         found = {t.name: t.array for t in tensors_of(session, feeds, session.device is not None)}
         if tensors == ALL:
             return found
-        outputs = [name for name in engine_of(session).graph(feeds).outputs if name in found]
+        outputs = [spec.name for spec in session.outputs if spec.name in found]
         if tensors == OUTPUTS:
             tensors = outputs
         names = [tensors] if isinstance(tensors, str) else tensors
@@ -128,6 +131,24 @@ def _on_device(
     target = engine_of(session).target
     with contextlib.closing(compile_graph(whole, target, passes=False)) as program:
         return {values[name]: array for name, array in program.run(feeds).items()}
+
+
+def _outputs(
+    session: Session, graph: Graph, feeds: Mapping[str, np.ndarray], on_device: bool
+) -> list[NamedTensor]:
+    """The outputs of a model whose data decide how it goes on, without what is no array."""
+    engine = engine_of(session)
+    target = engine.target if on_device else replace(engine.target, device=None, pool=None)
+    wanted = {spec.name for spec in session.outputs}
+    with contextlib.closing(compile_graph(graph, target)) as program:
+        found = program.run(feeds)
+        kept = {name: found[name] for name in found if name in wanted}
+        arrays = engine.decoded(kept)
+    return [
+        NamedTensor(name, None, array)
+        for name, array in arrays.items()
+        if isinstance(array, np.ndarray)
+    ]
 
 
 def _decoded(session: Session, array: np.ndarray) -> np.ndarray:
