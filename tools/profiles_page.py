@@ -17,6 +17,8 @@ RECORDED = Path(__file__).with_name("profiles_page.json")
 MODEL = ROOT / "tools" / "demo_model" / "digits.param"
 #: The commands whose output stands on the page, by the name of their place there.
 COMMANDS = {
+    "compiled": "tools/null_devices run navi31 vknn profile digits.param --device vulkan:0 "
+    "--null-device --compiled --limit 4",
     "save": "vknn profile digits.param --runs 20 --limit 3 --save digits.vkprof",
     "report": "vknn report digits.vkprof --sort time --limit 4",
     "versus": 'vknn profile digits.param --runs 20 --versus "--disable fusion" --keep turns',
@@ -59,7 +61,9 @@ def record() -> None:
 
 
 def _output(command: str, folder: str) -> str:
-    words = [sys.executable, "-m", "vknn", *shlex.split(command)[1:]]
+    front, _, rest = command.partition("vknn ")
+    tool = [str(ROOT / word) if "/" in word else word for word in front.split()]
+    words = [*tool, sys.executable, "-m", "vknn", *shlex.split(rest)]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
     return "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines())
 

@@ -95,7 +95,7 @@ def test_names_layers_shapes_and_layouts(model: Path, record: dict[str, np.ndarr
         "who knows": ("fc", "shape", "axes of 1 aside"),
     }
     assert report.ok and report.unmatched == ("odd", "text")
-    assert "not the model's: odd, text" in str(report)
+    assert "the model has no such tensor: odd, text" in str(report)
 
 
 def test_a_shape_that_several_have_is_no_match_unless_one_is_near(
@@ -114,6 +114,27 @@ def test_layouts_keep_the_numbers() -> None:
     np.testing.assert_array_equal(found["channels last"], x)
     assert not list(layouts(x, (5, 5)))
     assert [name for name, _ in layouts(x, (2, 3, 4))] == ["axes of 1 aside"]
+    y = np.arange(360.0).reshape(2, 3, 4, 5, 3)
+    turned = (y, y.transpose(0, 2, 3, 4, 1), y.reshape(6, 4, 5, 3), y.transpose(0, 4, 1, 2, 3))
+    for array, name in zip(
+        turned,
+        ("", "channels last", "batch and channels on one axis", "channels first"),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(dict(layouts(array, y.shape))[name], y)
+    np.testing.assert_array_equal(
+        dict(layouts(y, (6, 4, 5, 3)))["batch and channels on one axis"], y.reshape(6, 4, 5, 3)
+    )
+
+
+def test_packs_of_channels() -> None:
+    x = np.arange(1.0, 2 * 6 * 5 * 3 + 1).reshape(2, 6, 5, 3)
+    filled = np.concatenate([x, np.zeros((2, 2, 5, 3))], axis=1)
+    packed = filled.reshape(2, 2, 4, 5, 3).transpose(0, 1, 3, 4, 2)
+    np.testing.assert_array_equal(dict(layouts(packed, x.shape))["packs of 4 channels"], x)
+    found = dict(layouts(packed[1], x.shape[1:]))["packs of 4 channels"]
+    np.testing.assert_array_equal(found, x[1])
+    assert not list(layouts(packed[..., :3], x.shape))
 
 
 def test_what_cannot_be_compared(model: Path, tmp_path: Path) -> None:
@@ -121,7 +142,7 @@ def test_what_cannot_be_compared(model: Path, tmp_path: Path) -> None:
         against(model, {"fc": np.zeros(5)}, device="numpy")
     feeds = {"data": np.zeros((3, 8, 8), np.float32)}
     report = against(model, {}, feeds, device="numpy")
-    assert not report.ok and "no recorded tensor" in report.summary()
+    assert not report.ok and "none of the recorded tensors" in report.summary()
     np.savez(tmp_path / "bad.npz", x=np.array([{}], object))
     with pytest.raises(UnreadableFileError, match="never unpickled"):
         against(model, tmp_path / "bad.npz", feeds, device="numpy")
@@ -152,7 +173,7 @@ def test_a_model_and_a_record_on_the_command_line(
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ((), "give two saved profiles, or a model and --against"),
+        ((), "give two saved profiles or records, or a model and --against"),
         (("b.vkprof", "--device", "numpy"), "--device needs --against"),
         (("b.vkprof", "--against", "a.npz"), "leave out the second file"),
     ],

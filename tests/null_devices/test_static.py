@@ -10,6 +10,7 @@ import pytest
 from tests.null_devices.jobs import QUICK_DEVICES, named_devices, selected_devices, start
 from tests.small_model import SHAPE, write_small_model
 
+from vknn.profiling import Profile
 from vknn.profiling.static import NAMES
 
 pytestmark = pytest.mark.long
@@ -83,3 +84,26 @@ def test_against_another_device(tmp_path: Path) -> None:
     done = start(second, [*arguments, "--against", str(before)], PYTHONPATH=path)
     assert done.returncode == 0, done.stderr
     assert "dispatches differ" in done.stdout
+
+
+@pytest.mark.parametrize("device", named_devices(["navi21"], ("navi21",)))
+def test_numbers_beside_measured_times(device: str, tmp_path: Path) -> None:
+    """Of what is saved, too: the driver tells, so it is asked by itself."""
+    model, saved = write_small_model(tmp_path), tmp_path / "a.vkprof"
+    arguments = ["profile", str(model), "--shape", ",".join(map(str, SHAPE)), "--runs", "2"]
+    arguments += ["--device", "vulkan:0", "--null-device", "--save", str(saved)]
+    variables = {"PYTHONPATH": os.environ["PYTHONPATH"]}
+    done = start(device, ["-m", "vknn", *arguments, "--json"], **variables)
+    assert done.returncode == 0, done.stderr
+    commands = json.loads(done.stdout)["commands"]
+    kernels = [c["compiled"] for c in commands if c["kernel"] not in ("fill", "copy")]
+    assert kernels and all(c["registers"] > 0 and c["modelled"] > 0 for c in kernels)
+    profile = Profile.load(saved)
+    assert profile.compiled is not None and all(
+        e and e["texts"] for e in profile.compiled if e and e["local"][0]
+    )
+    shown = str(profile)
+    assert all(name in shown for name in ("registers", "waves", "model us", "GPU modelled"))
+    plain = start(device, ["-m", "vknn", *arguments, "--no-compiled"], **variables)
+    assert plain.returncode == 0 and "registers" not in plain.stdout
+    assert Profile.load(saved).compiled is None

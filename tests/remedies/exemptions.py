@@ -35,11 +35,40 @@ ELSEWHERE = {
     "--html is a page of one input, and there are many: name the worst one": (
         "reports/test_check_page.py::test_many_inputs_have_no_page"
     ),
-    "give two saved profiles, or a model and --against FILE.npz": (
+    "give two saved profiles or records, or a model and --against with an engine or a file": (
         "crosscheck/test_against.py::test_options_of_the_other_comparison"
     ),
+    "one of the two is a record of tensors: give two of them, or a model and --against": (
+        "crosscheck/test_record_comparison.py::test_options_that_do_not_fit"
+    ),
+    "--iteration needs a file of Polygraphy's": (
+        "crosscheck/test_record_comparison.py::test_options_that_do_not_fit"
+    ),
+    "name one (--runner)": "crosscheck/test_polygraphy.py::test_results_and_inputs",
+    ": use {}": "crosscheck/test_engines.py::test_models_of_other_formats",
+    "OpenVINO reads the models that vknn does (IR up to version 7) up to release 2020.4 only, so "
+    "it cannot run here: record what an older one gives (docs/verification.md has the script, for "
+    "opencv-python-inference-engine 4.2.0.3 and Python 3.8) and compare with --against FILE.npz": (
+        "crosscheck/test_engines.py::test_models_of_other_formats"
+    ),
+    "{}: coremltools runs models on a Mac only: record its answers there (docs/verification.md) "
+    "and compare with --against FILE.npz": (
+        "crosscheck/test_engines.py::test_models_of_other_formats"
+    ),
+    "{} is not installed: pip install {}": (
+        "crosscheck/test_engines.py::test_a_wheel_that_is_missing"
+    ),
+    "{} needs the model as a file: open it by its path": (
+        "crosscheck/test_engines.py::test_a_model_in_memory"
+    ),
+    "{}: {} was not done within {} s; give it a longer timeout": (
+        "crosscheck/test_engines.py::test_an_engine_that_crashes_or_never_ends"
+    ),
+    "--compiled is for what is measured: leave out --static": (
+        "profiling/test_static_columns.py::test_options_that_do_not_go_together"
+    ),
     "--{} needs --against": "crosscheck/test_against.py::test_options_of_the_other_comparison",
-    "--against compares one model with a record: leave out the second file": (
+    "--against compares one model with an engine or a record: leave out the second file": (
         "crosscheck/test_against.py::test_options_of_the_other_comparison"
     ),
     "no counters are named: --counters list shows what there is": (
@@ -322,7 +351,6 @@ ELSEWHERE = {
 #: Texts that no call can follow, or that give no advice, and why.
 EXEMPT = {
     "unrecognized arguments: --save": "what an older vknn answers",
-    "a file that vknn profile --save wrote, or a folder of them, a process each": "help",
     "{}: written by a newer vknn: version {} of the format, this vknn reads up to {}: upgrade it "
     "(pip install -U vknn)": "there is no newer vknn",
     "report this as a bug of vknn": "nothing to run",

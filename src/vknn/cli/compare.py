@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.text import Text
 
-from vknn.cli.against import add_against, refuse_half, run_against
+from vknn.cli.against import add_against, are_records, refuse_half, run_against, run_records
 from vknn.cli.arguments import add_json
 from vknn.cli.complaints import FAILED
 from vknn.cli.output import show, write_json
@@ -18,8 +18,12 @@ from vknn.profiling.comparison import junit, markdown
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    what = "a file that vknn profile --save wrote, or a folder of them, a process each"
-    parser.add_argument("before", type=Path, help=f"{what}; with --against a model")
+    parser.add_argument(
+        "before",
+        type=Path,
+        help="a file that vknn profile --save wrote, or a folder of them, a process each; a record "
+        "of tensors (.npz of vknn dump, or Polygraphy's .json); with --against a model",
+    )
     parser.add_argument("after", type=Path, nargs="?", help="the same of the other side")
     parser.add_argument(
         "--paired",
@@ -54,10 +58,12 @@ def add_verdict(parser: argparse._ActionsContainer) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Saved profiles compared, which needs neither model nor device; or a model and a record."""
+    """Saved profiles or records compared, without a model; or a model and another engine."""
     refuse_half(args)
     if args.against is not None:
         return run_against(args)
+    if are_records(args):
+        return run_records(args)
     files = _files(args.before), _files(args.after)
     found = compare(*files, paired=args.paired, in_turn=args.in_turn)
     return reported(found, args)

@@ -23,6 +23,8 @@ from vknn.profiling import (
     static_difference,
 )
 from vknn.profiling.comparison.turns import wait_for_turn
+from vknn.profiling.modelled import gpu_machine
+from vknn.runtime.pipeline_statistics import FEATURE
 from vknn.session import Session
 
 
@@ -42,6 +44,13 @@ def add(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE.html",
         help="write a page with table, charts and source, and what --static knows",
+    )
+    parser.add_argument(
+        "--compiled",
+        action=argparse.BooleanOptionalAction,
+        help="ask the driver, after the runs, what its compiler made of each kernel: columns here, "
+        "in --save and --html; compiles all kernels once more (with --html, and with --save on "
+        "devices of which more than counts is known)",
     )
     parser.add_argument(
         "--device-limits",
@@ -92,6 +101,8 @@ def run(args: argparse.Namespace) -> int:
     """Times of every dispatch, with --static what the driver made of it, with --versus ratios."""
     if args.html is not None and args.static:
         raise VknnError("--html is a page of what is measured: leave out --static")
+    if args.compiled and args.static:
+        raise VknnError("--compiled is for what is measured: leave out --static")
     if args.versus is not None:
         return run_versus(args)
     refuse_alone(args)
@@ -119,10 +130,11 @@ def _measured(args: argparse.Namespace) -> None:
             warmup=args.warmup,
             shapes=shapes(args, session),
             seed=args.seed,
+            static=_asks(args, session),
             progress=wait_for_turn if args.turns else tell,
         )
-        if args.html is not None:
-            result.save_html(args.html, limits=limits, static=_compiled(args, session))
+    if args.html is not None:
+        result.save_html(args.html, limits=limits)
     if args.trace is not None:
         result.save_trace(args.trace)
     if args.save is not None:
@@ -136,11 +148,16 @@ def _measured(args: argparse.Namespace) -> None:
     show(result.totals_table())
 
 
-def _compiled(args: argparse.Namespace, session: Session) -> StaticProfile | None:
-    """What the driver made of the dispatches; None where NumPy computes."""
-    if session.device is None:
-        return None
-    return static(session, read_feeds(args, session), shapes=shapes(args, session), texts=True)
+def _asks(args: argparse.Namespace, session: Session) -> bool:
+    """Whether to ask the driver what its compiler made of the kernels."""
+    if args.turns:
+        return False  # pairs of processes are about times alone
+    if args.compiled is not None or args.html is not None:
+        return args.compiled is not False
+    if args.save is None or session.device is None:
+        return False
+    limits = session.device.limits
+    return FEATURE in limits.features or gpu_machine(limits) is not None
 
 
 def _limits(args: argparse.Namespace) -> Limits | None:

@@ -75,4 +75,6 @@ def _rest(args: argparse.Namespace) -> list[str]:
     own.add_argument("--limit")
     _, rest = own.parse_known_args(args.given)
     rest.remove("profile")
-    return rest
+    # Nobody would see it; a checkout may be older than the option.
+    quick = args.compiled is None and args.versus.startswith("-")
+    return [*rest, "--no-compiled"] if quick else rest

@@ -23,6 +23,8 @@ from vknn.crosscheck.metrics_table import NotFiniteSource
 from vknn.crosscheck.outputs import output_errors
 from vknn.crosscheck.over_data import InputRecord, verify_over
 from vknn.crosscheck.places import ChannelErrors, ErrorMap
+from vknn.crosscheck.record_comparison import RecordComparison, RecordRow, compare_records
+from vknn.crosscheck.records import load_record
 from vknn.crosscheck.report import VerifyReport
 from vknn.crosscheck.row import VerifyRow
 from vknn.crosscheck.search import search
@@ -51,6 +53,8 @@ __all__ = [
     "NotFiniteSource",
     "PlanTime",
     "PrecisionAdvice",
+    "RecordComparison",
+    "RecordRow",
     "SearchTrace",
     "TensorRange",
     "VerifyReport",
@@ -60,7 +64,9 @@ __all__ = [
     "against",
     "allowances",
     "compare",
+    "compare_records",
     "dump",
+    "load_record",
     "measure",
     "output_errors",
     "search",

@@ -1,4 +1,4 @@
-"""A record of another engine's tensors against NumPy and the device: who is alone."""
+"""Another engine's tensors, recorded or live, against NumPy and the device: who is alone."""
 
 from __future__ import annotations
 
@@ -15,34 +15,40 @@ from rich.text import Text
 
 from vknn.crosscheck.comparison import ArrayComparison, compare
 from vknn.crosscheck.cumulative import CUMULATIVE, widened
+from vknn.crosscheck.engines import ENGINES, TIMEOUT, EngineRun, run_engine
 from vknn.crosscheck.json_text import json_text
-from vknn.crosscheck.matching import TensorMatch, matched
-from vknn.crosscheck.npz_files import load_npz
+from vknn.crosscheck.matching import HOWS, TensorMatch, matched
+from vknn.crosscheck.records import load_record
 from vknn.crosscheck.tensors import tensors_of
 from vknn.crosscheck.tolerance import Allowance
 from vknn.errors import InputError
 from vknn.precision import Precision
 from vknn.rich_text import text_of
 from vknn.session import Session
-from vknn.tool_inputs import complete_feeds, needed_inputs, opened
+from vknn.tool_inputs import Shapes, complete_feeds, needed_inputs, opened
+
+#: Names of tensors that match nothing that are shown.
+_SHOWN = 20
 
 
 @dataclass(frozen=True)
 class AgainstRow:
-    """A recorded tensor beside the model's own.
+    """Another engine's tensor beside the model's own.
 
     Attributes:
-        recorded: Its name in the record.
-        layer: Name of the layer in the model file.
+        recorded: Its name in the record, or by the engine that ran.
+        layer: Name of the layer in the model file; empty, as is ``op``, of an output of a model
+            whose data decide how it goes on.
         op: Name of the operator.
         output: Name of the model's tensor.
         how: "name", "layer" or "shape": what they were matched by.
-        layout: What was done to the recorded array to fit; empty where nothing was.
-        other_numpy: The record held against NumPy.
+        layout: What was done to the engine's array to fit; empty where nothing was.
+        other_numpy: The engine held against NumPy.
         device_numpy: The device held against NumPy; None without a device.
-        device_other: The device held against the record; None without a device.
-        alone: "record", "device" or "NumPy", whichever differs while the other two agree; "all"
-            where no two agree; empty where all do. Without a device "record" where it differs.
+        device_other: The device held against the engine; None without a device.
+        alone: "record" (the other engine, also one that ran), "device" or "NumPy", whichever
+            differs while the other two agree; "all" where no two agree; empty where all do. Without
+            a device "record" where it differs.
     """
 
     recorded: str
@@ -64,14 +70,16 @@ class AgainstReport:
     Attributes:
         model: The file, or the name of the model.
         device: Name of the device, "NumPy" without one.
-        rows: One for each recorded tensor that is the model's, in the order of the graph.
-        unmatched: Names of recorded tensors that match nothing.
+        rows: One for each of the engine's tensors that is the model's, in the order of the graph.
+        unmatched: Names of its tensors that match nothing.
+        engine: Name and version of the engine that ran; empty for a record.
     """
 
     model: str
     device: str
     rows: tuple[AgainstRow, ...]
     unmatched: tuple[str, ...] = ()
+    engine: str = ""
 
     @property
     def ok(self) -> bool:
@@ -80,39 +88,56 @@ class AgainstReport:
 
     def summary(self) -> str:
         """The verdict in one line: the first tensor that differs, and who is alone there."""
+        kind = f"tensors of {self.engine}" if self.engine else "recorded tensors"
         if not self.rows:
-            return "no recorded tensor matches one of the model's"
+            return f"none of the {kind} matches one of the model's"
         row = next((row for row in self.rows if row.alone), None)
         if row is None:
-            return f"all {len(self.rows)} recorded tensors agree"
-        who = "no two agree" if row.alone == "all" else f"the {row.alone} is alone"
-        return f"first difference: {row.op} {row.layer!r} ({row.recorded}): {who}"
+            return f"all {len(self.rows)} {kind} agree"
+        who = {"all": "no two agree", "record": f"{self.engine or 'the record'} is alone"}
+        verdict = who.get(row.alone, f"the {row.alone} is alone")
+        place = f"{row.op} {row.layer!r}" if row.op else "output"
+        return f"first difference: {place} ({row.recorded}): {verdict}"
 
     def to_json(self) -> str:
         """The report as JSON (infinities and NaN as strings)."""
         return json_text({**dataclasses.asdict(self), "ok": self.ok})
 
-    def table(self) -> Table:
-        """The rows as a rich table; errors are multiples of what is allowed."""
+    def table(self, failures: bool = False) -> Table:
+        """The rows as a rich table; errors are multiples of what is allowed.
+
+        ``failures``: only those where not all agree.
+        """
+        other = self.engine.rpartition(" ")[0] or "record"
         table = Table(title=f"{self.model} on {self.device}", title_justify="left")
-        for name in ("recorded", "layer", "operator", "matched by", "layout"):
+        for name in (f"name ({other})", "layer", "operator", "matched by", "layout"):
             table.add_column(name, overflow="fold")
-        for name in ("record/NumPy", "device/NumPy", "device/record"):
+        for name in (f"{other}/NumPy", "device/NumPy", f"device/{other}"):
             table.add_column(name, justify="right", no_wrap=True)
         table.add_column("alone")
         for row in self.rows:
+            if failures and not row.alone:
+                continue
             errors = map(_error, (row.other_numpy, row.device_numpy, row.device_other))
             texts = map(escape, (row.recorded, row.layer, row.op, row.how, row.layout))
-            table.add_row(*texts, *errors, row.alone, style="red" if row.alone else None)
+            alone = other if row.alone == "record" else row.alone
+            table.add_row(*texts, *errors, alone, style="red" if row.alone else None)
         return table
 
     def notes(self) -> list[str]:
-        """A line on recorded tensors that match nothing."""
-        return [f"not the model's: {', '.join(self.unmatched)}"] if self.unmatched else []
+        """A line on the engine's tensors that match nothing."""
+        if not self.unmatched:
+            return []
+        shown = ", ".join(self.unmatched[:_SHOWN])
+        more = f" and {len(self.unmatched) - _SHOWN} more" if len(self.unmatched) > _SHOWN else ""
+        return [f"not compared, as the model has no such tensor: {shown}{more}"]
+
+    def remarks(self) -> RenderableType:
+        """Lines below the table: :meth:`notes` and :meth:`summary`."""
+        return Group(*map(Text, (*self.notes(), self.summary())))
 
     def __rich__(self) -> RenderableType:
-        lines = (*self.notes(), self.summary())
-        return Group(self.table(), *map(Text, lines))
+        return Group(self.table(), self.remarks())
 
     def __str__(self) -> str:
         return text_of(self)
@@ -120,71 +145,120 @@ class AgainstReport:
 
 def against(
     model: str | os.PathLike[str] | Session,
-    recorded: str | os.PathLike[str] | Mapping[str, np.ndarray],
+    other: str | os.PathLike[str] | Mapping[str, np.ndarray],
     inputs: Mapping[str, np.ndarray] | None = None,
     *,
+    runner: str | None = None,
+    iteration: int | None = None,
+    timeout: float = TIMEOUT,
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
     precision: Precision = "fp32",
     arithmetic: str = "fp32",
+    shapes: Shapes | None = None,
+    seed: int = 0,
     tolerance: float | None = None,
 ) -> AgainstReport:
     """Comparison of tensors that another engine computed with NumPy's and the device's.
 
     Tensors are matched by name, by the name of the layer, and by shape where only one fits or one
-    is near; layouts (channels last, axes of 1) are tried and told.
+    is near; layouts (channels last, axes of 1, packs of channels) are tried and told.
 
     Args:
         model: A model file or an open session.
-        recorded: A .npz file or arrays, by the names of tensors or layers; it may hold the inputs
-            by their names, as :func:`vknn.crosscheck.dump` writes them.
-        inputs: The inputs that the record lacks.
+        other: An engine, "ncnn", "litert", "onnxruntime" or "coremltools", which is run with the
+            same inputs where its wheel is installed; or a record: a .npz file, Polygraphy's JSON
+            (``--save-outputs``), or arrays, by the names of tensors or layers. A record may hold
+            the inputs by their names, as :func:`vknn.crosscheck.dump` writes them.
+        inputs: The inputs that the record lacks; for an engine random ones stand in for those that
+            are missing. :func:`vknn.crosscheck.load_record` reads them from files.
+        runner: Of Polygraphy's results, the runner: its name, or a part that one alone has.
+        iteration: Of Polygraphy's results, the iteration, from 0 (the first).
+        timeout: Seconds that an engine may take.
         weights: As for :func:`vknn.verify`; so are ``device``, ``precision`` and ``arithmetic``.
+        shapes: Shapes of random inputs by name, where the model leaves them open.
+        seed: Of random inputs.
         tolerance: Error allowed to a tensor, relative to its largest element; by default as for
             cumulative results of :func:`vknn.verify`.
 
     Raises:
         vknn.InputError: An input is neither recorded nor given, or the file cannot be read.
-        vknn.VknnError: As for :func:`vknn.verify`.
+        vknn.VknnError: The engine is not installed, does not run such models, crashed or was not
+            done in time; or as for :func:`vknn.verify`.
     """
-    arrays = dict(recorded) if isinstance(recorded, Mapping) else load_npz(recorded)
+    live = isinstance(other, str) and other in ENGINES
+    arrays = {} if live else _recorded(other, runner, iteration)
+    if live and (runner is not None or iteration is not None):
+        raise InputError(f"{other} has no runners and iterations, which Polygraphy's files have")
     with opened(
         model, weights, device=device, precision=precision, arithmetic=arithmetic
     ) as session:
         names = {spec.name for spec in session.inputs}
         feeds = {**{n: a for n, a in arrays.items() if n in names}, **(inputs or {})}
-        if missing := [spec.name for spec in needed_inputs(session, feeds)]:
+        if not live and (missing := [spec.name for spec in needed_inputs(session, feeds)]):
             raise InputError(f"input {missing[0]!r} is neither recorded nor given")
-        feeds = complete_feeds(session, feeds)
-        own = tensors_of(session, feeds, on_device=False)
-        known = [t for t in own if t.node is not None]
-        left = {name: array for name, array in arrays.items() if name not in names}
-        matches, unmatched = matched(left, known)
-        there = session.device is not None
-        on_device = (
-            {t.name: t.array for t in tensors_of(session, feeds, on_device=True)} if there else {}
-        )
-        share = CUMULATIVE[session.precision, session.arithmetic]
-        share = share if tolerance is None else tolerance
-        rows = tuple(_row(m, on_device.get(m.own.name), share) for m in matches)
+        feeds = complete_feeds(session, feeds, shapes, seed)
+        run = EngineRun("", arrays)
+        if live:
+            run = run_engine(str(other), session.model, feeds, weights=weights, timeout=timeout)
+        left = {name: array for name, array in run.tensors.items() if name not in names}
         name = str(model) if not isinstance(model, Session) else str(session.model.file or "model")
-        title = session.device.name if session.device is not None else "NumPy"
-        return AgainstReport(name, title, rows, tuple(unmatched))
+        return _compared(session, name, feeds, left, run.title, tolerance)
 
 
-def _row(match: TensorMatch, computed: np.ndarray | None, share: float) -> AgainstRow:
+def _recorded(
+    record: str | os.PathLike[str] | Mapping[str, np.ndarray],
+    runner: str | None,
+    iteration: int | None,
+) -> dict[str, np.ndarray]:
+    """The arrays of a record."""
+    if not isinstance(record, Mapping):
+        return load_record(record, runner, iteration)
+    if runner is not None or iteration is not None:
+        raise InputError("arrays have no runners and iterations, which Polygraphy's files have")
+    return dict(record)
+
+
+def _compared(
+    session: Session,
+    name: str,
+    feeds: Mapping[str, np.ndarray],
+    tensors: Mapping[str, np.ndarray],
+    engine: str,
+    tolerance: float | None,
+) -> AgainstReport:
+    """The report on an engine's tensors."""
+    own = tensors_of(session, feeds, on_device=False)
+    # An engine that reads the same file has its names: what they do not match is folded away here.
+    hows = ("name",) if engine else HOWS
+    matches, unmatched = matched(tensors, [t for t in own if t.name not in feeds], hows)
+    there = session.device is not None
+    on_device = (
+        {t.name: t.array for t in tensors_of(session, feeds, on_device=True)} if there else {}
+    )
+    rows = tuple(_row(m, on_device.get(m.own.name), session, tolerance) for m in matches)
+    title = session.device.name if session.device is not None else "NumPy"
+    return AgainstReport(name, title, rows, tuple(unmatched), engine)
+
+
+def _row(
+    match: TensorMatch, computed: np.ndarray | None, session: Session, tolerance: float | None
+) -> AgainstRow:
     right = match.own.array
-    # A record may be in float64 or float16: it is as near as its dtype can be.
+    share = CUMULATIVE[session.precision, session.arithmetic] if tolerance is None else tolerance
+    bound = other_bound = widened(Allowance(np.abs(right), np.zeros(1)), right, share)
+    if match.array.dtype == np.float16 and tolerance is None:  # it is as near as that can be
+        share = max(share, CUMULATIVE["fp16", "fp32"])
+        other_bound = widened(Allowance(np.abs(right), np.zeros(1)), right, share)
     with np.errstate(all="ignore"):
         other = match.array.astype(right.dtype)
-    bound = widened(Allowance(np.abs(right), np.zeros(1)), right, share)
-    other_numpy = compare(other, right, bound)
+    other_numpy = compare(other, right, other_bound)
     device_numpy = None if computed is None else compare(computed, right, bound)
-    device_other = None if computed is None else compare(computed, other, bound)
+    device_other = None if computed is None else compare(computed, other, other_bound)
     node = match.own.node
-    assert node is not None
+    layer, op = ("", "") if node is None else (node.origin.name, node.op.type_name)
     return AgainstRow(
-        match.recorded, node.origin.name, node.op.type_name, match.own.name, match.how,
+        match.recorded, layer, op, match.own.name, match.how,
         match.layout, other_numpy, device_numpy, device_other,
         _alone(other_numpy, device_numpy, device_other),
     )  # fmt: skip

@@ -12,14 +12,10 @@ from vknn.crosscheck.tensors import NamedTensor
 
 #: Cosine from which on one of several tensors of a shape is taken for the recorded one.
 _NEAR = 0.99
-#: Layouts that are tried: name and permutation, of tensors of its rank.
-_LAYOUTS = {
-    "channels last": (0, 3, 1, 2),
-    "channels first": (0, 2, 3, 1),
-    "HWC": (2, 0, 1),
-    "CHW": (1, 2, 0),
-    "transposed": (1, 0),
-}
+#: What tensors are matched by, in this order.
+HOWS = ("name", "layer", "shape")
+#: Sizes of packs that engines split channels into, along an axis behind the others.
+_PACKS = (4, 8, 16, 32)
 #: What engines put around the names of blobs.
 _DECORATION = re.compile(r"^(?:/|out_|in_)|(?::\d+|/output(?:_\d+)?|_output_\d+)$")
 
@@ -44,12 +40,18 @@ class TensorMatch:
 
 
 def matched(
-    recorded: Mapping[str, np.ndarray], tensors: Sequence[NamedTensor]
+    recorded: Mapping[str, np.ndarray], tensors: Sequence[NamedTensor], hows: Sequence[str] = HOWS
 ) -> tuple[list[TensorMatch], list[str]]:
-    """Matches in the order of the model, and the names of records that match nothing."""
+    """Matches in the order of the model, and the names of records that match nothing.
+
+    ``hows``: what they are matched by, in this order. Other names of a tensor that is recorded
+    under its own are left out.
+    """
     found: dict[str, TensorMatch] = {}
     taken: set[str] = set()
-    for how in ("name", "layer", "shape"):
+    copies = {alias for t in tensors if t.name in recorded for alias in t.aliases}
+    recorded = {name: array for name, array in recorded.items() if name not in copies}
+    for how in hows:
         for name, array in recorded.items():
             if name in found:
                 continue
@@ -69,11 +71,42 @@ def layouts(array: np.ndarray, shape: tuple[int, ...]) -> Iterator[tuple[str, np
         yield "", array
     elif _sides(array.shape) == _sides(shape):
         yield "axes of 1 aside", array.reshape(shape)
-    for name, order in _LAYOUTS.items():
-        if len(order) == array.ndim:
-            turned = array.transpose(order)
-            if _sides(turned.shape) == _sides(shape):
-                yield name, turned.reshape(shape)
+    elif _first_axes_joined(array.shape, shape) or _first_axes_joined(shape, array.shape):
+        yield "batch and channels on one axis", array.reshape(shape)
+    for name, turned in _turned(array):
+        if _sides(turned.shape) == _sides(shape):
+            yield name, turned.reshape(shape)
+    yield from _unpacked(array, shape)
+
+
+def _turned(array: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    """The array as if its channels were elsewhere."""
+    if array.ndim >= 3:
+        yield "channels last", np.moveaxis(array, -1, 1)
+        yield "channels first", np.moveaxis(array, 1, -1)
+    if array.ndim == 3:
+        yield "HWC", np.moveaxis(array, -1, 0)
+        yield "CHW", np.moveaxis(array, 0, -1)
+    if array.ndim == 2:
+        yield "transposed", array.T
+
+
+def _first_axes_joined(joined: tuple[int, ...], apart: tuple[int, ...]) -> bool:
+    """Whether the first axis of one shape is the first two of the other."""
+    return len(apart) >= 2 and joined == (apart[0] * apart[1], *apart[2:])
+
+
+def _unpacked(array: np.ndarray, shape: tuple[int, ...]) -> Iterator[tuple[str, np.ndarray]]:
+    """The array without packs of channels: (n, c / 4, ..., 4), the last pack perhaps filled up."""
+    pack = array.shape[-1] if array.ndim >= 3 else 0
+    for axis in (0, 1):  # where the channels are: without and with a batch
+        if pack not in _PACKS or len(shape) != array.ndim - 1 or len(shape) <= axis:
+            continue
+        packed = (*shape[:axis], -(-shape[axis] // pack), *shape[axis + 1 :], pack)
+        if array.shape == packed:
+            side_by_side = np.moveaxis(array, -1, axis + 1)
+            whole = side_by_side.reshape(*shape[:axis], packed[axis] * pack, *shape[axis + 1 :])
+            yield f"packs of {pack} channels", np.take(whole, range(shape[axis]), axis)
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:
@@ -89,7 +122,7 @@ def _candidates(how: str, name: str, free: Iterable[NamedTensor]) -> list[NamedT
         return list(free)
     plain = _plain(name)
     if how == "name":
-        exact = [t for t in free if t.name == name]
+        exact = [t for t in free if t.name == name or name in t.aliases]
         return exact or [t for t in free if _plain(t.name) == plain]
     # Of a layer that becomes several operators the last one gives its result.
     return [t for t in free if t.node is not None and _plain(t.node.origin.name) == plain][-1:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import zipfile
@@ -18,7 +19,7 @@ MOST_BYTES = 1 << 34
 #: Arrays of a file at most.
 MOST_ARRAYS = 1 << 16
 #: What NumPy's readers of damaged files raise, and zipfile's.
-_ERRORS = (
+NPY_ERRORS = (
     ValueError, KeyError, EOFError, OSError, NotImplementedError, RuntimeError, SyntaxError,
     zipfile.BadZipFile, zipfile.LargeZipFile,
 )  # fmt: skip
@@ -30,10 +31,10 @@ def load_npy(path: str | os.PathLike[str]) -> np.ndarray:
 
     Raises UnreadableFileError for a file that is no such or is cut off, and for arrays of objects.
     """
-    place = _checked(path)
+    place = checked_file(path)
     try:
         return np.load(place, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
-    except _ERRORS as error:
+    except NPY_ERRORS as error:
         raise UnreadableFileError(f"{place} is no .npy file: {error}") from None
 
 
@@ -43,7 +44,7 @@ def load_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     Raises UnreadableFileError as :func:`load_npy`, and for files with more arrays or bytes than
     are read.
     """
-    place = _checked(path)
+    place = checked_file(path)
     try:
         with zipfile.ZipFile(place) as archive:
             members = [m for m in archive.infolist() if m.filename.endswith(_NPY)]
@@ -52,11 +53,21 @@ def load_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
             if sum(m.file_size for m in members) > MOST_BYTES:
                 raise ValueError(f"its arrays have more than {MOST_BYTES} bytes")
             return dict(_members(archive, members))
-    except _ERRORS as error:
+    except NPY_ERRORS as error:
         raise UnreadableFileError(f"{place} is no .npz file that can be read: {error}") from None
 
 
-def _checked(path: str | os.PathLike[str]) -> Path:
+def npy_array(data: bytes, name: str) -> np.ndarray:
+    """The array of a .npy file's contents, its size checked before memory is taken.
+
+    Raises ValueError and others of ``NPY_ERRORS`` for what is none, is cut off or holds objects.
+    """
+    _check_size(io.BytesIO(data), len(data), name)
+    return np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
+
+
+def checked_file(path: str | os.PathLike[str]) -> Path:
+    """The path, of a file that is there and has an end."""
     place = Path(path)
     refuse_endless(place)
     if not place.exists():

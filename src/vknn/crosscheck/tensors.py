@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,12 +27,14 @@ ALL, OUTPUTS = "all", "outputs"
 class NamedTensor:
     """A value of the graph as it was read, with its array.
 
-    ``node``: what makes it, None of an input.
+    ``node``: what makes it, None of an input, and of an output behind the first graph.
+    ``aliases``: other names of it in the model's file.
     """
 
     name: str
     node: Node | None
     array: np.ndarray
+    aliases: frozenset[str] = frozenset()
 
 
 def tensors_of(
@@ -41,7 +43,7 @@ def tensors_of(
     """The inputs and each operator's results of a session's graph before the passes, in order.
 
     Each operator is computed from the results before it, on the device or with NumPy. Of models
-    whose graph goes on behind computed shapes it is the first graph.
+    whose graph goes on behind computed shapes it is the first graph, and the model's outputs.
     """
     engine = engine_of(session)
     graph = engine.graph(feeds)
@@ -49,12 +51,19 @@ def tensors_of(
     taken = {v.name: encoded[v.name] for v in graph.inputs}
     plain = Graph(graph.inputs, graph.outputs, graph.nodes, graph.name)
     known = _on_device(session, plain, taken) if on_device else _by_reference(plain, taken)
-    names = {v: name for name, v in graph.outputs.items()}
+    named: dict[Value, list[str]] = {}  # outputs first: they are what users call it
+    ends = {} if graph.continuation is not None else graph.outputs
+    for name, value in {**ends, **graph.blobs, **ends}.items():
+        named.setdefault(value, []).append(name)
     inputs = [NamedTensor(name, None, np.asarray(feeds[name])) for name in feeds]
-    made = [(v, node) for node in graph.nodes for v in node.outputs]
-    return inputs + list(
-        _unique(NamedTensor(names.get(v, v.name), n, _decoded(session, known[v])) for v, n in made)
-    )
+    made = [(named.get(v, [v.name]), v, node) for node in graph.nodes for v in node.outputs]
+    found = [
+        NamedTensor(names[0], node, _decoded(session, known[v]), frozenset(names[1:]))
+        for names, v, node in made
+    ]
+    if graph.continuation is not None:
+        found += _outputs(session, graph, taken, on_device)
+    return inputs + list(_unique(iter(found)))
 
 
 def dump(
@@ -88,7 +97,7 @@ def dump(
         found = {t.name: t.array for t in tensors_of(session, feeds, session.device is not None)}
         if tensors == ALL:
             return found
-        outputs = [name for name in engine_of(session).graph(feeds).outputs if name in found]
+        outputs = [spec.name for spec in session.outputs if spec.name in found]
         if tensors == OUTPUTS:
             tensors = outputs
         names = [tensors] if isinstance(tensors, str) else tensors
@@ -125,6 +134,24 @@ def _on_device(
         return {values[name]: array for name, array in program.run(feeds).items()}
 
 
+def _outputs(
+    session: Session, graph: Graph, feeds: Mapping[str, np.ndarray], on_device: bool
+) -> list[NamedTensor]:
+    """The outputs of a model whose data decide how it goes on, without what is no array."""
+    engine = engine_of(session)
+    target = engine.target if on_device else replace(engine.target, device=None, pool=None)
+    wanted = {spec.name for spec in session.outputs}
+    with contextlib.closing(compile_graph(graph, target)) as program:
+        found = program.run(feeds)
+        kept = {name: found[name] for name in found if name in wanted}
+        arrays = engine.decoded(kept)
+    return [
+        NamedTensor(name, None, array)
+        for name, array in arrays.items()
+        if isinstance(array, np.ndarray)
+    ]
+
+
 def _decoded(session: Session, array: np.ndarray) -> np.ndarray:
     """A value in the layout of the file; one that the file has no name for may be in none."""
     found = np.asarray(session.model.decode_blob(array))
@@ -140,4 +167,4 @@ def _unique(tensors: Iterator[NamedTensor]) -> Iterator[NamedTensor]:
             number += 1
             name = f"{tensor.name}#{number}"
         seen.add(name)
-        yield NamedTensor(name, tensor.node, tensor.array)
+        yield replace(tensor, name=name)

@@ -6,7 +6,8 @@ from vknn.profiling.counter_profile import CounterProfile, count, counters
 from vknn.profiling.invocation import HotLoop, Tally
 from vknn.profiling.limits import Limits, measure_limits
 from vknn.profiling.modelled import ASSUMPTIONS, Assumptions, ModelledTime
-from vknn.profiling.profile import Profile, Timing, profile
+from vknn.profiling.profile import Profile, profile
+from vknn.profiling.profile_tables import Timing
 from vknn.profiling.records import Entry
 from vknn.profiling.renderdoc import RenderDocCapture, renderdoc_capture
 from vknn.profiling.static import StaticEntry, StaticProfile, static

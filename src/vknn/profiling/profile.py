@@ -13,54 +13,29 @@ from typing import Any
 import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from vknn.errors import VknnError
 from vknn.named_files import replacing
 from vknn.precision import Precision
 from vknn.printable import one_line
 from vknn.profiling.frames import arrow_table, data_frame
-from vknn.profiling.labels import named_cell
 from vknn.profiling.limits import Limits
-from vknn.profiling.records import Entry, TimedRun
+from vknn.profiling.profile_tables import Timing, commands_table
+from vknn.profiling.records import TimedRun
 from vknn.profiling.static import StaticProfile
+from vknn.profiling.static import static as static_profile
+from vknn.profiling.static_columns import columns_of, compiled_document, modelled_sum
 from vknn.profiling.trace_events import trace_events
 from vknn.profiling.vkprof import about, complete_document, read_document, write_document
 from vknn.profiling.vkprof.summary import about_table
 from vknn.profiling.vkprof.timed_runs import entries_of, held_of, timed_run
 from vknn.program import Program
 from vknn.reports import page
+from vknn.reports.matched import matched_entries
 from vknn.rich_text import text_of
 from vknn.segment import Segment
 from vknn.session import Session, engine_of
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Times of a command or host operator over all runs.
-
-    Attributes:
-        entry: What was timed.
-        median: Median of the runs, in microseconds.
-        least: The shortest, in microseconds.
-        share: The median's part of the sum of all medians, from 0 to 1.
-    """
-
-    entry: Entry
-    median: float
-    least: float
-    share: float
-
-    @property
-    def gflops(self) -> float:
-        """Floating point operations a second, in thousands of millions; 0 where not known."""
-        return self.entry.flops / self.median / 1e3 if self.median else 0.0
-
-    @property
-    def gbytes(self) -> float:
-        """Bytes read and written a second, in thousands of millions; 0 where not known."""
-        return self.entry.nbytes / self.median / 1e3 if self.median else 0.0
 
 
 @dataclass(eq=False)
@@ -98,6 +73,21 @@ class Profile:
             for e, m, n in zip(entries, medians, least, strict=True)
         ]
 
+    @cached_property
+    def compiled(self) -> list[Mapping[str, Any] | None] | None:
+        """Entries of a static profile, one for each of ``timings``, or None where nobody asked.
+
+        They are what :meth:`vknn.profiling.StaticProfile.to_json` writes; None of a command that is
+        not among them.
+        """
+        about = self.about or {}
+        static = about.get("static")
+        return None if static is None else matched_entries(static, about["segments"])
+
+    @property
+    def _entries(self) -> list[Mapping[str, Any] | None]:
+        return [None] * len(self.timings) if self.compiled is None else self.compiled
+
     @property
     def total(self) -> dict[str, float]:
         """Medians over the runs, in microseconds, by what the time was spent on.
@@ -125,8 +115,9 @@ class Profile:
                     "share": t.share,
                     "gflops": t.gflops,
                     "gbytes": t.gbytes,
+                    **({} if self.compiled is None else {"compiled": compiled_document(c)}),
                 }
-                for t in self.timings
+                for t, c in zip(self.timings, self._entries, strict=True)
             ],
         }
         return json.dumps(document, indent=2)
@@ -145,7 +136,7 @@ class Profile:
         Args:
             path: The file, by custom ``*.vkprof``.
             limits: What the device can do, to hold times against (``measure_limits``).
-            static: What the driver made of the same plans.
+            static: What the driver made of the same plans, in place of what ``profile`` asked it.
 
         Raises:
             vknn.VknnError: The profile was made by hand, or is too large for a file.
@@ -238,7 +229,7 @@ class Profile:
             file.write(json.dumps(self.to_trace()).encode())
 
     def table(self, order: str = "plan", limit: int | None = None) -> Table:
-        """Commands as a rich table.
+        """Commands as a rich table, with what the compiler made of them where that is known.
 
         Args:
             order: "plan", or "time" for the longest first.
@@ -247,18 +238,12 @@ class Profile:
         title = (
             f"{one_line(self.model)} on {one_line(self.device)}, median of {len(self.runs)} runs"
         )
-        table = Table(title=Text(title), title_justify="left")
-        table.add_column("layers", overflow="fold")
-        table.add_column("kernel", overflow="fold")
-        table.add_column("what", overflow="fold")
-        for name in ("groups", "median us", "min us", "share", "GFLOP/s", "GB/s"):
-            table.add_column(name, justify="right", no_wrap=True)
-        chosen = self.timings
+        rows = list(zip(self.timings, self._entries, strict=True))
         if order == "time":
-            chosen = sorted(chosen, key=lambda t: -t.median)
-        for timing in chosen[:limit]:
-            table.add_row(*_cells(timing))
-        return table
+            rows.sort(key=lambda row: -row[0].median)
+        static = (self.about or {}).get("static") or {}
+        assumed = str(static.get("assumptions", ""))
+        return commands_table(title, rows, columns_of(self._entries), limit, assumed)
 
     def about_table(self) -> Table:
         """Table of what was measured, on what and how; empty where that was not recorded."""
@@ -269,6 +254,9 @@ class Profile:
         table = Table(title="a run, us", title_justify="left")
         total = self.total
         heads = {"wall": "wall, plain", "timed": "wall, timed", "busy": "GPU busy"}
+        modelled = modelled_sum(self._entries)
+        if modelled is not None:
+            total["GPU modelled"] = modelled
         for name in total:
             table.add_column(heads.get(name, name), justify="right")
         table.add_row(*(f"{value:,.0f}" for value in total.values()))
@@ -293,6 +281,7 @@ def profile(
     arithmetic: str = "fp32",
     shapes: Shapes | None = None,
     seed: int = 0,
+    static: bool = False,
     progress: ProgressCallback | None = None,
 ) -> Profile:
     """Times of every dispatch of a model on the device, and of every operator on the host.
@@ -311,6 +300,9 @@ def profile(
         arithmetic: As for :class:`vknn.Session`.
         shapes: Shapes of random inputs by name, where the model leaves them open.
         seed: Of random inputs.
+        static: Whether to ask the driver, after the runs, what its compiler made of each dispatch,
+            with the texts of its machine code (:func:`vknn.profiling.static`): columns of the
+            tables, and of what is saved. All kernels are compiled once more for it. NumPy has none.
         progress: Told the number of runs done, of all runs, and what is being done.
 
     Returns:
@@ -344,6 +336,8 @@ def profile(
         name = program.graph.name if isinstance(model, Session) else str(model)
         asked = {"runs": runs, "warmup": warmup, "seed": seed}
         more = about(session, name, feeds, results, segments, asked)
+        if static and session.device is not None:
+            more["static"] = json.loads(static_profile(session, feeds, texts=True).to_json())
         return Profile(name, where, _alike(timed[warmup:]), plain[warmup:], more)
 
 
@@ -383,18 +377,3 @@ def _parts(run: TimedRun) -> dict[str, float]:
         "download": download,
         "host": sum(s.seconds for s in run.segments if s.timed is None),
     }
-
-
-def _cells(timing: Timing) -> list[str | Text]:
-    entry = timing.entry
-    return [
-        named_cell(*entry.layers),
-        named_cell(entry.kernel),
-        named_cell(entry.label),
-        "x".join(map(str, entry.groups)) if entry.groups else "",
-        f"{timing.median:,.1f}",
-        f"{timing.least:,.1f}",
-        f"{timing.share:.1%}",
-        f"{timing.gflops:.1f}" if entry.flops else "",
-        f"{timing.gbytes:.1f}" if entry.nbytes else "",
-    ]

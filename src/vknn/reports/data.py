@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
 from collections.abc import Mapping
 from statistics import median
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from vknn.errors import VknnError
 from vknn.reports.check import check_data
 from vknn.reports.columns import commands
+from vknn.reports.matched import matched_entries
 from vknn.reports.spans import parts, steps
 from vknn.reports.texts import Texts, Values, microseconds, number, shortened, whole
 
@@ -142,26 +142,15 @@ def _limits(limits: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _static(document: Mapping[str, Any], lines: Values, codes: Values) -> dict[str, Any] | None:
-    """A static profile by command, matched in order among dispatches of the same kind."""
+    """A static profile by command."""
     static = document.get("static")
     if not static:
         return None
-    waiting: dict[tuple[Any, ...], deque[dict[str, Any]]] = defaultdict(deque)
-    for entry in static["dispatches"]:
-        waiting[_identity(entry)].append(_static_entry(entry, lines, codes))
-    matched = []
-    for segment in document["segments"]:
-        for command in segment["commands"]:
-            found = waiting.get(_identity(command))
-            matched.append(found.popleft() if found else None)
+    matched = [
+        None if entry is None else _static_entry(entry, lines, codes)
+        for entry in matched_entries(static, document["segments"])
+    ]
     return {"assumptions": str(static.get("assumptions") or ""), "entries": matched}
-
-
-def _identity(entry: Mapping[str, Any]) -> tuple[Any, ...]:
-    # Not by layers: several of them are one name in a static profile.
-    groups = entry.get("groups")
-    counts = tuple(groups) if groups and any(groups) else ()  # of copies there are none
-    return entry["kernel"], entry["label"], counts
 
 
 def _static_entry(entry: Mapping[str, Any], lines: Values, codes: Values) -> dict[str, Any]:

@@ -110,12 +110,16 @@ class Conversion:
             outputs[KINDS] = self.builder.constant(kinds, KINDS)
         for _, name in self._counters():
             outputs |= ports(name, self.known[self.source.root, name])
-        blobs = {
+        return self.builder.finish(outputs, blobs=self.blobs())
+
+    def blobs(self) -> dict[str, Value]:
+        """Values of the main graph that are known, by their names in the file."""
+        main = self.source.main
+        return {
             name: item
             for (scope, name), item in self.known.items()
             if scope is main and isinstance(item, Value)
         }
-        return self.builder.finish(outputs, blobs=blobs)
 
     # --- names ------------------------------------------------------------------------------------
 

@@ -142,7 +142,11 @@ class OnnxModel(Model):
         ends = {name: name for name in self._outputs}
         source = Source(self.record, self._scope, ends, self._scope, self.file)
         steps = first_steps(self.record.graph.nodes, self._scope)
-        return Conversion(source, builder, known, steps).run()
+        conversion = Conversion(source, builder, known, steps)
+        graph = conversion.run()
+        if graph.continuation is not None:  # which tools show the beginning of
+            graph.blobs = conversion.blobs()
+        return graph
 
 
 def _spec(value: ValueRecord) -> TensorSpec:

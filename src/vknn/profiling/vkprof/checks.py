@@ -310,6 +310,20 @@ _SEGMENT_RUN = _object(
     submits=_list(_interval),
     spans=_list(_interval),
 )
+_STATIC_ENTRY = _object(kernel=_text, label=_text, groups=_list(_count, 3))
+_MODELLED = _object(time=_amount, bound=_text)
+_STATIC_NUMBERS = ("registers", "spills", "scratch", "shared", "code", "instructions", "waves")
+
+
+def _static_entry(value: Any, at: str) -> None:
+    """An entry of a static profile, of which most may be missing."""
+    _STATIC_ENTRY(value, at)
+    for name in _STATIC_NUMBERS:
+        _maybe(_amount)(value.get(name), f"{at}.{name}")
+    _maybe(_MODELLED)(value.get("modelled"), f"{at}.modelled")
+    _list(_text)(value.get("flags", []), f"{at}.flags")
+
+
 _DOCUMENT = _object(
     created=_text,
     model=_MODEL,
@@ -323,5 +337,5 @@ _DOCUMENT = _object(
     kernels=_table(_KERNEL),
     runs=_list(_object(seconds=_seconds, segments=_list(_SEGMENT_RUN)), least=1),
     plain=_list(_seconds, least=1),
-    static=_maybe(_object(dispatches=_list(_object()))),
+    static=_maybe(_object(dispatches=_list(_static_entry))),
 )
