@@ -15,7 +15,9 @@ STATE = TensorType((2,), DType.UINT64)
 END = (1 << 64) - 1
 
 
-def bits(state: list[int], shape: tuple[int, ...], dtype: DType, algorithm: str) -> list[np.ndarray]:
+def bits(
+    state: list[int], shape: tuple[int, ...], dtype: DType, algorithm: str
+) -> list[np.ndarray]:
     return list(RandomBits(shape, dtype, algorithm).reference(np.array(state, np.uint64)))
 
 

@@ -109,9 +109,7 @@ def test_samples_do_not_depend_on_how_they_are_cut(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(blocks, "GATHERED", 512 * 5)
     parts, _ = GeneratorCategorical(101, 3).reference(logits, position_of(2))
     np.testing.assert_array_equal(whole, parts)
-    np.testing.assert_array_equal(
-        numbers, GeneratorUniform((101,), 3).reference(position_of(2))[0]
-    )
+    np.testing.assert_array_equal(numbers, GeneratorUniform((101,), 3).reference(position_of(2))[0])
 
 
 @pytest.mark.host

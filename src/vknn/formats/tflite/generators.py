@@ -1,7 +1,9 @@
 """Generators of the operators that draw random numbers: each operator has one of its own.
 
 A generator's position is state of the session. It goes into every graph of a run, those of loops
-and branches too, and comes out where it is then (:mod:`vknn.ops.generator.numbers`).
+and branches too, and comes out where it is then (:mod:`vknn.ops.generator.numbers`). Generators with
+a seed begin anew wherever an operator calls the subgraph that they are in, as TensorFlow Lite
+prepares that again; from round to round of a loop they go on.
 """
 
 from __future__ import annotations
@@ -31,6 +33,12 @@ def first_positions(record: ModelRecord) -> dict[str, int]:
         for operator in graph.operators
         if operator.code in _DRAWING
     }
+
+
+def restarted(graph: SubgraphRecord) -> list[str]:
+    """Names of a subgraph's own generators that begin anew when an operator calls it."""
+    drawing = (o for o in graph.operators if o.code in _DRAWING)
+    return [generator_name(graph, operator) for operator in drawing if any(seeds(operator))]
 
 
 def _random_word() -> int:

@@ -19,10 +19,11 @@ from vknn.formats.layer_errors import Unsupported, errors_of
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.custom import known_type
 from vknn.formats.tflite.element_types import check_element_types
+from vknn.formats.tflite.generators import restarted
 from vknn.formats.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
 from vknn.formats.tflite.registry import Convert, OperatorType
 from vknn.graph import Arrays, Call, Continuation, Graph, GraphBuilder, TensorType, Value
-from vknn.ops.generator.numbers import POSITION_TYPE
+from vknn.ops.generator.numbers import POSITION_TYPE, position_of
 
 Known = dict[int, Value]
 #: Most iterations of a WHILE: a condition that never becomes false is an error, not a hang.
@@ -187,7 +188,10 @@ class _Converter:
         callee = self.source.model.subgraphs[number]
         arguments = [self.value(i) for i in operator.inputs[skip:]]
         known = dict(zip(callee.inputs, arguments, strict=True))
-        inner = _Converter(self.source, callee, self.builder, known, dict(self.positions))
+        positions = dict(self.positions)
+        for name in restarted(callee):
+            positions[name] = self.builder.constant(position_of(0), "start")
+        inner = _Converter(self.source, callee, self.builder, known, positions)
         inner.run(0)
         if inner.stopped is not None:
             raise NeedsData(None)
@@ -286,14 +290,15 @@ def run_control(
     """
     options = operator.options
     if operator.code == "IF":
-        return run_subgraph(source, branch_of(operator, arrays[0]), arrays[1:], call, positions)
+        return _called(source, branch_of(operator, arrays[0]), arrays[1:], call, positions)
     if operator.code == "CALL":
-        return run_subgraph(source, options["subgraph"], arrays, call, positions)
-    state = list(arrays)
+        return _called(source, options["subgraph"], arrays, call, positions)
+    state, condition = list(arrays), options["cond_subgraph_index"]
     body = source.model.subgraphs[options["body_subgraph_index"]]
+    for number in (condition, body.index):
+        _restart(source, number, positions)
     variables = {t.index: initial_array(t) for t in body.tensors if t.variable}
     for _ in range(MAX_ITERATIONS):
-        condition = options["cond_subgraph_index"]
         (go_on,) = run_subgraph(source, condition, state, call, positions)[:1]
         if not decision_of(operator, go_on):
             return state
@@ -302,6 +307,23 @@ def run_control(
     raise ShapeError(
         f"operator {operator.index} (WHILE) did not end within {MAX_ITERATIONS} rounds"
     )
+
+
+def _called(
+    source: FileSource,
+    number: int,
+    arrays: Sequence[np.ndarray],
+    call: Call,
+    positions: dict[str, np.ndarray],
+) -> list[np.ndarray]:
+    """Outputs of subgraph ``number``, which an operator calls once; see :func:`run_subgraph`."""
+    _restart(source, number, positions)
+    return run_subgraph(source, number, arrays, call, positions)
+
+
+def _restart(source: FileSource, number: int, positions: dict[str, np.ndarray]) -> None:
+    """Sets the generators that begin anew with a call of subgraph ``number`` to their start."""
+    positions.update({n: position_of(0) for n in restarted(source.model.subgraphs[number])})
 
 
 def _next_inputs(
