@@ -11,6 +11,7 @@ import pytest
 from tests.peers.tflite.test_operators import one
 from tests.tflite_writer import Net, Table
 
+from vknn.crosscheck import verify
 from vknn.session import Session
 
 Run = Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]
@@ -283,3 +284,15 @@ def test_unseeded_numbers_are_distributed_so(tmp_path: Path, backend: str) -> No
         classes = session.run({"x0": row})["y0"]
     assert classes.dtype == np.int64
     np.testing.assert_allclose(np.bincount(classes[0]) / 9001, [0.5, 0.2, 0.3], atol=0.05)
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("options", [seeded(3, 0), None])
+def test_verified(name: str, options: dict[str, int] | None, tmp_path: Path) -> None:
+    """The device's numbers are held against the same ones of the host, unseeded ones too."""
+    path = tmp_path / "net.tflite"
+    path.write_bytes(numbers(name, (31, 7), options).file())
+    report = verify(path)
+    assert report.ok and len(report.rows) == 2
+    assert all(row.placement == "vulkan" for row in report.rows)

@@ -1,8 +1,8 @@
 """Generators of the operators that draw random numbers: each operator has one of its own.
 
 A generator's position is state of the session. It goes into every graph of a run, those of loops
-and branches too, and comes out where it is then (:mod:`vknn.ops.generator.numbers`). Generators with
-a seed begin anew wherever an operator calls the subgraph that they are in, as TensorFlow Lite
+and branches too, and comes out where it is then (:mod:`vknn.ops.generator.numbers`). Generators
+with a seed begin anew wherever an operator calls the subgraph that they are in, as TensorFlow Lite
 prepares that again; from round to round of a loop they go on.
 """
 

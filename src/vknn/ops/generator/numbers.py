@@ -1,10 +1,10 @@
 """Random numbers of generators that go on, as TensorFlow Lite's and StableHLO's do.
 
-A generator is a row of groups of four random words, by Philox4x32-10 (:mod:`vknn.ops.random`): group
-n of the row with the key k and the stream s has the counter (n low, n high, s low, s high). Ops here
-take the number of the first group, its position, and give the position behind the groups that they
-took, so that the next op goes on from there. Positions are int32 (2,): the low and the high word of
-64 bits.
+A generator is a row of groups of four random words, by Philox4x32-10 (:mod:`vknn.ops.random`):
+group n of the row with the key k and the stream s has the counter (n low, n high, s low, s high).
+Ops here take the number of the first group, its position, and give the position behind the groups
+that they took, so that the next op goes on from there. Positions are int32 (2,): the low and the
+high word of 64 bits.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.generators import key_and_stream
 from vknn.formats.tflite.registry import operator
 from vknn.graph import DType, Value
-from vknn.ops.generator.bits import RandomBits
+from vknn.ops.generator.random_bits import RandomBits
 from vknn.ops.generator.numbers import GeneratorCategorical, GeneratorNormal, GeneratorUniform
 
 _NUMBERS = {"RANDOM_UNIFORM": GeneratorUniform, "RANDOM_STANDARD_NORMAL": GeneratorNormal}
@@ -35,7 +35,7 @@ def multinomial(c: Context) -> Value:
     """Classes drawn for each row of logits, with TensorFlow Lite's generator."""
     logits, kind = c.x.type, c.target().dtype
     good = logits.rank == 2 and logits.dtype is DType.FLOAT32 and logits.dims[1] > 0
-    c.require(good, f"takes logits of float32 [rows, at least one class], not {logits}")
+    c.require(good, f"takes logits of float32 [rows, classes] with a class, not {logits}")
     count = c.number(1, "num_samples")
     c.require(count >= 0, f"draws {count} samples; num_samples must not be below 0")
     c.require(kind in (DType.INT32, DType.INT64), f"makes int32 or int64, its output is declared "

@@ -14,7 +14,7 @@ _TAKEN = (DType.FLOAT32, DType.FLOAT64, DType.INT32, DType.INT64)
 
 @operator("BUCKETIZE")
 def bucketize(c: Context) -> Value:
-    """How many boundaries are at most as large as each number; NaN is above all.
+    """Number of boundaries that are at most as large as each number; NaN is above all.
 
     TensorFlow Lite compares integers as float32, the type of the boundaries.
     """

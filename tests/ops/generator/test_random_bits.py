@@ -8,7 +8,7 @@ import pytest
 from reference_helper import refuses
 from vknn.errors import ShapeError
 from vknn.graph import DType, TensorType
-from vknn.ops.generator.bits import RandomBits, threefry
+from vknn.ops.generator.random_bits import RandomBits, threefry
 
 pytestmark = pytest.mark.host
 STATE = TensorType((2,), DType.UINT64)
