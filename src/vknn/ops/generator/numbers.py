@@ -134,15 +134,17 @@ class GeneratorCategorical(Op):
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         logits, position = arguments(self, inputs, 2)
         rows, first = len(logits), number_of(position)
-        chosen = np.zeros((rows, self.samples), np.int32)
-        for row in range(rows):
-            sums = _summed(logits[row])
-            for part in blocks(self.samples, 512):
-                count = part.stop - part.start
-                parts = self._fractions(first, row * self.samples + part.start, count)
-                chosen[row, part] = np.searchsorted(sums, parts * sums[-1], "right")
+        chosen = np.zeros(rows * self.samples, np.int32)
+        for part in blocks(rows * self.samples, 512):
+            fractions = self._fractions(first, part.start, part.stop - part.start)
+            for row in range(part.start // self.samples, -(-part.stop // self.samples)):
+                begin = max(row * self.samples, part.start)
+                end = min((row + 1) * self.samples, part.stop)
+                sums = _summed(logits[row])
+                wanted = fractions[begin - part.start : end - part.start] * sums[-1]
+                chosen[begin:end] = np.searchsorted(sums, wanted, "right")
         groups = rows * -(-self.samples // 4) * 4 * 512
-        return chosen, position_of(first + groups)
+        return chosen.reshape(rows, self.samples), position_of(first + groups)
 
     def _fractions(self, first: int, draw: int, count: int) -> np.ndarray:
         """Numbers from 0 to below 1 of ``count`` draws from ``draw`` on, float64.

@@ -6,8 +6,8 @@ from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.generators import key_and_stream
 from vknn.formats.tflite.registry import operator
 from vknn.graph import DType, Value
-from vknn.ops.generator.random_bits import RandomBits
 from vknn.ops.generator.numbers import GeneratorCategorical, GeneratorNormal, GeneratorUniform
+from vknn.ops.generator.random_bits import RandomBits
 
 _NUMBERS = {"RANDOM_UNIFORM": GeneratorUniform, "RANDOM_STANDARD_NORMAL": GeneratorNormal}
 #: Algorithms of STABLEHLO_RNG_BIT_GENERATOR by number; 0 leaves the choice to TensorFlow Lite.
