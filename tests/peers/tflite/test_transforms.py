@@ -9,6 +9,7 @@ import pytest
 from tests.peers.tflite.test_operators import check, kernels, one
 from tests.tflite_writer import Net
 
+from vknn.formats import fourier
 from vknn.session import Session
 
 
@@ -32,9 +33,18 @@ def found(net: Net, x: np.ndarray, folder: Path, backend: str) -> np.ndarray:
         ((0, 3, 5), (4, 4)),
     ],
 )  # fmt: skip
+@pytest.mark.parametrize("large", [False, True])
 def test_rfft2d(
-    shape: tuple[int, ...], lengths: tuple[int, int], tmp_path: Path, backend: str
+    shape: tuple[int, ...],
+    lengths: tuple[int, int],
+    large: bool,
+    tmp_path: Path,
+    backend: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """As products with matrices, and as FFTs where these would be ``large``."""
+    if large:
+        monkeypatch.setattr(fourier, "_LARGEST_MATRIX", 0)
     x = np.random.default_rng(len(shape)).normal(size=shape).astype(np.float32)
     net = rfft2d(shape, lengths)
     y, expected = found(net, x, tmp_path, backend), kernels(net.file(), {"x0": x})["y0"]
