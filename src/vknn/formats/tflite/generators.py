@@ -35,10 +35,19 @@ def first_positions(record: ModelRecord) -> dict[str, int]:
     }
 
 
-def restarted(graph: SubgraphRecord) -> list[str]:
-    """Names of a subgraph's own generators that begin anew when an operator calls it."""
-    drawing = (o for o in graph.operators if o.code in _DRAWING)
-    return [generator_name(graph, operator) for operator in drawing if any(seeds(operator))]
+def restarted(record: ModelRecord, operator: OperatorRecord) -> list[str]:
+    """Names of the generators that begin anew with an operator that calls their subgraphs."""
+    called: list[int] = []
+    for name, value in operator.options.items():
+        if "subgraph" in name:
+            called += value if isinstance(value, tuple) else (value,)
+    return [
+        generator_name(graph, inner)
+        for graph in record.subgraphs
+        if graph.index in called
+        for inner in graph.operators
+        if inner.code in _DRAWING and any(seeds(inner))
+    ]
 
 
 def _random_word() -> int:

@@ -189,7 +189,7 @@ class _Converter:
         arguments = [self.value(i) for i in operator.inputs[skip:]]
         known = dict(zip(callee.inputs, arguments, strict=True))
         positions = dict(self.positions)
-        for name in restarted(callee):
+        for name in restarted(self.source.model, operator):
             positions[name] = self.builder.constant(position_of(0), "start")
         inner = _Converter(self.source, callee, self.builder, known, positions)
         inner.run(0)
@@ -289,16 +289,16 @@ def run_control(
     ``positions``: those of the generators, which are updated in place.
     """
     options = operator.options
+    positions.update({name: position_of(0) for name in restarted(source.model, operator)})
     if operator.code == "IF":
-        return _called(source, branch_of(operator, arrays[0]), arrays[1:], call, positions)
+        return run_subgraph(source, branch_of(operator, arrays[0]), arrays[1:], call, positions)
     if operator.code == "CALL":
-        return _called(source, options["subgraph"], arrays, call, positions)
-    state, condition = list(arrays), options["cond_subgraph_index"]
+        return run_subgraph(source, options["subgraph"], arrays, call, positions)
+    state = list(arrays)
     body = source.model.subgraphs[options["body_subgraph_index"]]
-    for number in (condition, body.index):
-        _restart(source, number, positions)
     variables = {t.index: initial_array(t) for t in body.tensors if t.variable}
     for _ in range(MAX_ITERATIONS):
+        condition = options["cond_subgraph_index"]
         (go_on,) = run_subgraph(source, condition, state, call, positions)[:1]
         if not decision_of(operator, go_on):
             return state
@@ -307,23 +307,6 @@ def run_control(
     raise ShapeError(
         f"operator {operator.index} (WHILE) did not end within {MAX_ITERATIONS} rounds"
     )
-
-
-def _called(
-    source: FileSource,
-    number: int,
-    arrays: Sequence[np.ndarray],
-    call: Call,
-    positions: dict[str, np.ndarray],
-) -> list[np.ndarray]:
-    """Outputs of subgraph ``number``, which an operator calls once; see :func:`run_subgraph`."""
-    _restart(source, number, positions)
-    return run_subgraph(source, number, arrays, call, positions)
-
-
-def _restart(source: FileSource, number: int, positions: dict[str, np.ndarray]) -> None:
-    """Sets the generators that begin anew with a call of subgraph ``number`` to their start."""
-    positions.update({n: position_of(0) for n in restarted(source.model.subgraphs[number])})
 
 
 def _next_inputs(
