@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.peers.tflite.test_operators import one
-from tests.tflite_writer import Net, Table
+from tests.tflite_writer import Net
 
 from vknn.errors import OutOfMemoryError, VknnError
 from vknn.session import Session
@@ -103,10 +103,9 @@ def bits(
     state: tuple[int, ...], dtype: str = "uint64", made: str = "uint32", algorithm: int = 1,
     shape: tuple[int, ...] = (3,), **fields: Any,
 ) -> Net:  # fmt: skip
-    options = Table("StablehloRngBitGeneratorOptions", {"algorithm": algorithm})
     held = (state, dtype, {})
     return one("STABLEHLO_RNG_BIT_GENERATOR", [held], [held, (shape, made, fields)],
-               builtin_options_2=options)  # fmt: skip
+               {"algorithm": algorithm})  # fmt: skip
 
 
 @pytest.mark.parametrize(

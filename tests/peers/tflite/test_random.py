@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.peers.tflite.test_operators import one
-from tests.tflite_writer import Net, Table
+from tests.tflite_writer import Net
 
 from vknn.crosscheck import verify
 from vknn.session import Session
@@ -213,14 +213,13 @@ def test_branches(tmp_path: Path, backend: str) -> None:
 @pytest.mark.parametrize("kind", ["int32", "uint32", "int64", "uint64"])
 def test_bits(algorithm: int, kind: str, tmp_path: Path, backend: str) -> None:
     """Each run takes the state that the one before gave."""
-    options = Table("StablehloRngBitGeneratorOptions", {"algorithm": algorithm})
     end = (1 << 64) - 1
     states = [[3, 4], [end, end], [(1 << 63) + 5, (1 << 32) - 2]]
     states += [[3, 4, 5], [3, end, 7]] if algorithm < 2 else []
     for state in states:
         held = ((len(state),), "uint64", {})
         net = one("STABLEHLO_RNG_BIT_GENERATOR", [held], [held, ((7, 3), kind, {})],
-                  builtin_options_2=options)  # fmt: skip
+                  {"algorithm": algorithm})  # fmt: skip
         feeds, reference = [{"x0": np.array(state, np.uint64)}], kernels(net.file())
         for _ in range(3):
             feeds.append({"x0": reference(feeds[-1])["y0"]})
