@@ -1,8 +1,7 @@
 // Words of 32 random bits: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as
 // easy as 1, 2, 3", SC 2011). See vknn/ops/random.py.
 
-uvec4 philox(uint block, uint draw, uvec2 key) {
-    uvec4 c = uvec4(block, draw, 0u, 0u);
+uvec4 philox_of(uvec4 c, uvec2 key) {
     for (int i = 0; i < 10; ++i) {
         uint left_high, left_low, right_high, right_low;
         umulExtended(0xD2511F53u, c.x, left_high, left_low);
@@ -12,6 +11,8 @@ uvec4 philox(uint block, uint draw, uvec2 key) {
     }
     return c;
 }
+
+uvec4 philox(uint block, uint draw, uvec2 key) { return philox_of(uvec4(block, draw, 0u, 0u), key); }
 
 // From 0 to less than 1, in steps of 2^-24.
 vec4 fractions(uvec4 words) { return vec4(words >> 8) * (1.0 / 16777216.0); }

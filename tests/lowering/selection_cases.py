@@ -9,6 +9,7 @@ import numpy as np
 
 from vknn.graph import DType, Op
 from vknn.ops.detection.non_max_suppression import NonMaxSuppression
+from vknn.ops.generator.numbers import GeneratorNormal, GeneratorUniform
 from vknn.ops.indexing.gather import GatherND, SearchSorted
 from vknn.ops.indexing.nonzero import NonZero, Unique
 from vknn.ops.indexing.scatter import REDUCTIONS, ScatterND
@@ -47,5 +48,8 @@ def cases() -> Iterator[tuple[Op, tuple[Any, ...], tuple[int, ...]]]:
     for kind in (RandomUniform, RandomNormal, RandomBernoulli):
         for shape in (IMAGE, (37,)):
             yield kind(shape), (((1,), I32),), ()
+    for numbers in (GeneratorUniform, GeneratorNormal):
+        for shape in (IMAGE, (37,)):
+            yield numbers(shape), (((2,), I32),), ()
     for weights in ((41,), (5, 7)):
         yield RandomCategorical(11), (weights, ((1,), I32)), ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from vknn.batching.case import Case, Ruling, rule
 from vknn.ops.bits import BitShift, BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor
 from vknn.ops.casting import BitCast, LowPrecisionCast
-from vknn.ops.complex_parts import ComplexOf, ImaginaryPart, RealPart
+from vknn.ops.complex_parts import ComplexMagnitude, ComplexOf, ImaginaryPart, RealPart
 from vknn.ops.elementwise import Binary, Cast, Unary
 from vknn.ops.elementwise.logic import Comparison, Logic, Not, Where
 from vknn.ops.indexing.gather import Bounded, SearchSorted
@@ -16,8 +16,8 @@ from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear, RoundBFl
 
 @rule(
     Unary, Binary, Comparison, Logic, Not, Where, Cast, Identity, BitwiseAnd, BitwiseOr, BitwiseXor,
-    BitShift, BitwiseNot, BitCast, LowPrecisionCast, ComplexOf, RealPart, ImaginaryPart, Rescale,
-    FloatRescale, QuantizedBinary, RoundBFloat16,
+    BitShift, BitwiseNot, BitCast, LowPrecisionCast, ComplexOf, RealPart, ImaginaryPart,
+    ComplexMagnitude, Rescale, FloatRescale, QuantizedBinary, RoundBFloat16,
 )  # fmt: skip
 def _elementwise(case: Case) -> Ruling:
     """Examples lie along one axis of the result; what they share does not extend along it."""

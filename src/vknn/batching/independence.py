@@ -16,6 +16,7 @@ from vknn.batching.case import Case, NotIndependentError, Ruling, rule_of
 from vknn.errors import ShapeError
 from vknn.graph import DType, Graph, GraphBuilder, Node, TensorType, Value
 from vknn.ops.custom import Custom
+from vknn.ops.generator.numbers import GeneratorCategorical, GeneratorNormal, GeneratorUniform
 from vknn.ops.movement.rearrange import Tile
 from vknn.ops.movement.shape import Expand, Reshape, Transpose
 from vknn.ops.random import RandomBernoulli, RandomCategorical, RandomNormal, RandomUniform
@@ -26,7 +27,10 @@ FAMILIES = (elementwise, along, movement, products, sequences)
 #: [height, width, channels] become planes of channels, examples among them.
 STARTS = (0, 1, -1)
 #: What users wrote, and draws: a draw for all examples would not be one for each.
-_ANYTHING = (Custom, RandomUniform, RandomNormal, RandomBernoulli, RandomCategorical)
+_ANYTHING = (
+    Custom, RandomUniform, RandomNormal, RandomBernoulli, RandomCategorical, GeneratorUniform,
+    GeneratorNormal, GeneratorCategorical,
+)  # fmt: skip
 
 
 def stacked_graph(graph: Graph, count: int, starts: Sequence[int] = STARTS) -> Graph:

@@ -10,6 +10,7 @@ import numpy as np
 
 from vknn.graph import Op
 from vknn.ops.detection.non_max_suppression import NonMaxSuppression
+from vknn.ops.generator.numbers import GeneratorNormal, GeneratorUniform
 from vknn.ops.indexing.gather import GatherND, SearchSorted
 from vknn.ops.indexing.nonzero import NonZero, Unique
 from vknn.ops.indexing.scatter import ScatterND
@@ -46,6 +47,11 @@ def _normal(op: RandomNormal, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray
     return np.full(y.shape, abs(op.mean) + 6.0 * op.deviation), 16.0
 
 
+def _normal_of_generator(op: Op, inputs: Arrays, y: np.ndarray) -> tuple[np.ndarray, float]:
+    """As :func:`_normal`; positions are exact."""
+    return np.full(y.shape, 6.0 if y.dtype.kind == "f" else 0.0), 16.0
+
+
 #: By op class.
 RULES: dict[type[Op], Rule] = {
     GatherND: _exact,
@@ -59,4 +65,6 @@ RULES: dict[type[Op], Rule] = {
     RandomBernoulli: _exact,
     RandomCategorical: _exact,
     RandomNormal: _normal,
+    GeneratorUniform: _exact,
+    GeneratorNormal: _normal_of_generator,
 }

@@ -37,6 +37,15 @@ class ImaginaryPart(_Part):
 
 
 @attributes
+class ComplexMagnitude(_Part):
+    """The absolute values of complex numbers, float32 of complex64, float64 of complex128."""
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        (x,) = arguments(self, inputs, 1)
+        return (np.abs(x),)
+
+
+@attributes
 class ComplexOf(Op):
     """Complex numbers of real parts and imaginary ones of the same shape: complex64 of float32."""
 

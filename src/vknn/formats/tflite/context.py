@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from vknn.formats.layer_context import LayerContext
+from vknn.formats.tflite.generators import generator_name
 from vknn.formats.tflite.records import OperatorRecord, Quant, SubgraphRecord, TensorRecord
-from vknn.graph import GraphBuilder, Origin, Value
+from vknn.graph import GraphBuilder, Op, Origin, Value
 
 
 @dataclass(frozen=True)
 class Context(LayerContext):
     """One operator while it is converted. Values have the layout of the file (NHWC).
 
-    ``assigned`` collects the new values of variable tensors, by tensor index.
+    ``assigned`` collects the new values of variable tensors, by tensor index. ``positions``: those
+    of all generators, by name; ``moved`` collects the operator's new one.
     """
 
     builder: GraphBuilder
@@ -23,6 +25,8 @@ class Context(LayerContext):
     operator: OperatorRecord
     inputs: Sequence[Value | None]
     assigned: dict[int, Value] = field(default_factory=dict)
+    positions: Mapping[str, Value] = field(default_factory=dict)
+    moved: dict[str, Value] = field(default_factory=dict)
 
     @property
     def options(self) -> Any:
@@ -66,6 +70,17 @@ class Context(LayerContext):
         record = self.source(number)
         self.require(record.variable, f"writes input {number}, which is not a variable")
         self.assigned[record.index] = value
+
+    def drawn(self, op: Op, *inputs: Value) -> Value:
+        """The numbers that an op draws from the operator's generator, whose position is moved on.
+
+        The op takes the position behind ``inputs`` and gives the new one behind the numbers.
+        """
+        name = generator_name(self.graph, self.operator)
+        if name not in self.positions:
+            self.fail("draws random numbers where its generator cannot go on")
+        numbers, self.moved[name] = self.add_many(op, *inputs, self.positions[name])
+        return numbers
 
     def ints(self, number: int, what: str) -> list[int]:
         """Elements of an integer input, flattened; errors call it ``what``. See :meth:`data`."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from vknn.errors import InputError, ModelFormatError
 from vknn.formats.model import Model, TensorSpec
+from vknn.formats.tflite.generators import first_positions
 from vknn.formats.tflite.records import (
     ModelRecord,
     SignatureRecord,
@@ -17,6 +18,7 @@ from vknn.formats.tflite.records import (
 )
 from vknn.formats.tflite.subgraph_builder import FileSource, build_graph
 from vknn.graph import DType, Graph, TensorType
+from vknn.ops.generator.numbers import POSITION_TYPE
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,9 @@ class TfliteModel(Model):
             for t in tensors
             if t.variable and t.initial_value
         }
+        self._generators = first_positions(record)
+        self.state |= dict.fromkeys(self._generators, POSITION_TYPE)
+        self.first_state |= self._generators
 
     def _initial_value(self, tensor: TensorRecord) -> int:
         value = tensor.initial_value
@@ -96,7 +101,8 @@ class TfliteModel(Model):
             self._check_shape(name, types[name].dims)
             fed[record.index] = TensorType(types[name].dims, record.dtype)
             names[record.index] = name
-        return build_graph(FileSource(self.record, self.file), 0, fed, outputs, names)
+        source = FileSource(self.record, self.file, tuple(self._generators))
+        return build_graph(source, 0, fed, outputs, names)
 
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:
         """``array`` in the dtype of input ``name``. Raises InputError where values do not fit."""

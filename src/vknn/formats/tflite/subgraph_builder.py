@@ -19,9 +19,11 @@ from vknn.formats.layer_errors import Unsupported, errors_of
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.custom import known_type
 from vknn.formats.tflite.element_types import check_element_types
+from vknn.formats.tflite.generators import restarted
 from vknn.formats.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
 from vknn.formats.tflite.registry import Convert, OperatorType
 from vknn.graph import Arrays, Call, Continuation, Graph, GraphBuilder, TensorType, Value
+from vknn.ops.generator.numbers import POSITION_TYPE, position_of
 
 Known = dict[int, Value]
 #: Most iterations of a WHILE: a condition that never becomes false is an error, not a hang.
@@ -30,10 +32,15 @@ MAX_ITERATIONS = 10_000_000
 
 @dataclass(frozen=True)
 class FileSource:
-    """The records of a file and its name for error messages."""
+    """The records of a file and its name for error messages.
+
+    ``generators``: names of all generators of random numbers. Their positions are inputs and
+    outputs of every graph.
+    """
 
     model: ModelRecord
     file: str | None = None
+    generators: tuple[str, ...] = ()
 
     def place(self, graph: SubgraphRecord, operator: OperatorRecord) -> str:
         """Index, type and output of an operator, for error messages."""
@@ -63,12 +70,13 @@ def build_graph(
         known[index] = builder.input(names.get(index, port(index)), type_)
     for index, array in (constants or {}).items():
         known[index] = builder.constant(array, port(index))
-    converter = _Converter(source, record, builder, known)
+    positions = {name: builder.input(name, POSITION_TYPE) for name in source.generators}
+    converter = _Converter(source, record, builder, known, positions)
     converter.run(start)
     if converter.stopped is None:
         blobs = {record.tensors[i].name: value for i, value in known.items()}
         results = {name: converter.value(i) for name, i in outputs.items()}
-        return builder.finish(results, blobs=blobs)
+        return builder.finish(results | positions, blobs=blobs)
     return converter.partial_graph(outputs)
 
 
@@ -86,12 +94,19 @@ class _Converter:
     """Conversion of operators up to the end or to the first that needs data not known yet.
 
     ``stopped``: position of that operator, or None; ``decisive``: the tensors whose data it needs.
+    ``positions``: those of the generators, by name.
     """
 
     def __init__(
-        self, source: FileSource, graph: SubgraphRecord, builder: GraphBuilder, known: Known
+        self,
+        source: FileSource,
+        graph: SubgraphRecord,
+        builder: GraphBuilder,
+        known: Known,
+        positions: dict[str, Value],
     ) -> None:
         self.source, self.graph, self.builder, self.known = source, graph, builder, known
+        self.positions = positions
         self.stopped: int | None = None
         self.decisive: tuple[int, ...] = ()
 
@@ -142,13 +157,14 @@ class _Converter:
             return True
         found = known_type(operator.code, operator.custom_code)
         assert found is not None, "unknown operators are refused when a model is loaded"
-        context = Context(self.builder, self.graph, operator, inputs)
+        context = Context(self.builder, self.graph, operator, inputs, positions=self.positions)
         place = self.source.place(self.graph, operator)
         with errors_of(place, self.source.file, context.origin.name):
             check_element_types(context)
             results = unfold(_convert_function(found, context)(context))
         self._set_outputs(operator, results)
         self.known.update(context.assigned)
+        self.positions.update(context.moved)
         return True
 
     def _set_outputs(self, operator: OperatorRecord, results: Sequence[Value]) -> None:
@@ -175,10 +191,14 @@ class _Converter:
         callee = self.source.model.subgraphs[number]
         arguments = [self.value(i) for i in operator.inputs[skip:]]
         known = dict(zip(callee.inputs, arguments, strict=True))
-        inner = _Converter(self.source, callee, self.builder, known)
+        positions = dict(self.positions)
+        for name in restarted(self.source.model, operator):
+            positions[name] = self.builder.constant(position_of(0), "start")
+        inner = _Converter(self.source, callee, self.builder, known, positions)
         inner.run(0)
         if inner.stopped is not None:
             raise NeedsData(None)
+        self.positions.update(inner.positions)
         self._set_outputs(operator, [inner.value(i) for i in callee.outputs])
 
     def partial_graph(self, outputs: Mapping[str, int]) -> Graph:
@@ -189,7 +209,7 @@ class _Converter:
         read |= dict.fromkeys(i for i in outputs.values() if i in self.known)
         live = [i for i in read if self.known[i].constant is None]
         constants = {i: self.known[i].constant for i in read if self.known[i].constant is not None}
-        takes = {port(i): self.known[i] for i in live}
+        takes = {port(i): self.known[i] for i in live} | self.positions
         continuation = _Continuation(
             self.source, self.graph, self.stopped, self.decisive, tuple(live),
             {i: c for i, c in constants.items() if c is not None}, dict(outputs),
@@ -213,18 +233,19 @@ class _Continuation(Continuation):
     outputs: Mapping[str, int]
 
     def __post_init__(self) -> None:
-        self.takes = tuple(port(i) for i in self.live)
+        self.takes = (*(port(i) for i in self.live), *self.source.generators)
         self.layers = tuple(o.type for o in self.graph.operators[self.position :])
 
     def resume(self, arrays: Mapping[str, np.ndarray], call: Call) -> Arrays:
         known = {i: arrays[port(i)] for i in self.live}
+        positions = {name: arrays[name] for name in self.source.generators}
         operator = self.graph.operators[self.position]
         results: dict[int, np.ndarray] = {}
         if operator.code in ("WHILE", "IF", "CALL"):
             ins = [self._array(known, i) for i in operator.inputs]
-            outs = run_control(self.source, operator, ins, call)
+            outs = run_control(self.source, operator, ins, call, positions)
             results = dict(zip(operator.outputs, outs, strict=True))
-        return self._next(known | results, bool(results), call)
+        return self._next(known | results, positions, bool(results), call)
 
     def _array(self, known: Mapping[int, np.ndarray], index: int) -> np.ndarray:
         found = known.get(index, self.constants.get(index))
@@ -234,7 +255,13 @@ class _Continuation(Continuation):
             raise ModelFormatError(f"tensor {index} has no value", file=self.source.file)
         return found
 
-    def _next(self, known: Mapping[int, np.ndarray], done: bool, call: Call) -> Arrays:
+    def _next(
+        self,
+        known: Mapping[int, np.ndarray],
+        positions: Mapping[str, np.ndarray],
+        done: bool,
+        call: Call,
+    ) -> Arrays:
         start = self.position + done
         fixed = {i: known[i] for i in self.decisive}
         fed = {i: a for i, a in known.items() if i not in fixed}
@@ -250,26 +277,35 @@ class _Continuation(Continuation):
             number = self.graph.index
             return build_graph(self.source, number, types, self.outputs, {}, start, constants)
 
-        return call(key, make, {port(i): a for i, a in fed.items()})
+        return call(key, make, {port(i): a for i, a in fed.items()} | dict(positions))
 
 
 def run_control(
-    source: FileSource, operator: OperatorRecord, arrays: Sequence[np.ndarray], call: Call
+    source: FileSource,
+    operator: OperatorRecord,
+    arrays: Sequence[np.ndarray],
+    call: Call,
+    positions: dict[str, np.ndarray],
 ) -> list[np.ndarray]:
-    """Outputs of an IF, WHILE or CALL for the arrays of its inputs. Raises ShapeError."""
+    """Outputs of an IF, WHILE or CALL for the arrays of its inputs. Raises ShapeError.
+
+    ``positions``: those of the generators, which are updated in place.
+    """
     options = operator.options
+    positions.update({name: position_of(0) for name in restarted(source.model, operator)})
     if operator.code == "IF":
-        return run_subgraph(source, branch_of(operator, arrays[0]), arrays[1:], call)
+        return run_subgraph(source, branch_of(operator, arrays[0]), arrays[1:], call, positions)
     if operator.code == "CALL":
-        return run_subgraph(source, options["subgraph"], arrays, call)
+        return run_subgraph(source, options["subgraph"], arrays, call, positions)
     state = list(arrays)
     body = source.model.subgraphs[options["body_subgraph_index"]]
     variables = {t.index: initial_array(t) for t in body.tensors if t.variable}
     for _ in range(MAX_ITERATIONS):
-        (go_on,) = run_subgraph(source, options["cond_subgraph_index"], state, call)[:1]
+        condition = options["cond_subgraph_index"]
+        (go_on,) = run_subgraph(source, condition, state, call, positions)[:1]
         if not decision_of(operator, go_on):
             return state
-        results = run_subgraph(source, body.index, state, call, variables)
+        results = run_subgraph(source, body.index, state, call, positions, variables)
         state = _next_inputs(body, state, results)
     raise ShapeError(
         f"operator {operator.index} (WHILE) did not end within {MAX_ITERATIONS} rounds"
@@ -310,22 +346,25 @@ def run_subgraph(
     number: int,
     arrays: Sequence[np.ndarray],
     call: Call,
+    positions: dict[str, np.ndarray],
     variables: dict[int, np.ndarray] | None = None,
 ) -> list[np.ndarray]:
     """Outputs of subgraph ``number``, in its order, for the arrays of its inputs.
 
-    ``variables``: arrays of its variable tensors, updated in place; without it they have their
-    initial content. TensorFlow Lite keeps them between the iterations of a loop, and no longer.
+    ``positions``: those of the generators, updated in place. ``variables``: arrays of its variable
+    tensors, likewise; without it they have their initial content. TensorFlow Lite keeps these
+    between the iterations of a loop, and no longer.
     """
     graph, held = source.model.subgraphs[number], variables or {}
     known = held | dict(zip(graph.inputs, arrays, strict=True))
     types = {i: TensorType.of(a) for i, a in known.items()}
     outputs = {str(k): index for k, index in enumerate(graph.outputs)}
     wanted = outputs | {port(i): i for i in held}
-    feeds = {port(i): a for i, a in known.items()}
+    feeds = {port(i): a for i, a in known.items()} | positions
     key = ("subgraph", number, tuple(types.items()))
     results = call(key, lambda: build_graph(source, number, types, wanted, {}), feeds)
     held.update({i: results[port(i)] for i in held})
+    positions.update({name: results[name] for name in positions})
     return [results[name] for name in outputs]
 
 

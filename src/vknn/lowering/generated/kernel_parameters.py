@@ -333,6 +333,10 @@ KERNELS: dict[str, tuple[str, str]] = {
         "PADDING_LANES=14 RANK=16 DIRECT_X=17 DIRECT_W=18 SPLAT_X=19 SPLAT_W=20 DIRECT_C=21 "
         "SPLAT_C=22 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
+    "generator/numbers": (
+        "count chunk key_low key_high stream_low stream_high",
+        "KIND=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+    ),
     "indexing/arg_extreme": (
         "rows count inner plane blocks channels",
         "LANES=10 ROWS=11 LARGEST=12 LAST=13 PADDING_LANES=14 NAN_LAST=15 BYTES_UNSIGNED?=98 "

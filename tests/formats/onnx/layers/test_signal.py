@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vknn.errors import VknnError
-from vknn.formats.onnx.layers import signal
+from vknn.formats import fourier
 
 RNG = np.random.default_rng(23)
 MICROSOFT = "com.microsoft"
@@ -28,7 +28,7 @@ def number(value: int) -> np.ndarray:
 @pytest.mark.parametrize("axis", [0, 1, -2])
 def test_transforms(run, axis: int, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if large:  # as of a long signal: by FFT, without a matrix
-        monkeypatch.setattr(signal, "_LARGEST_MATRIX", 0)
+        monkeypatch.setattr(fourier, "_LARGEST_MATRIX", 0)
     x = normal(3, 5, 6, 2)
     numbers = x[..., 0] + 1j * x[..., 1]
     at = axis if axis >= 0 else axis + 1  # without the axis of parts

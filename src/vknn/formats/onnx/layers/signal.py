@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from vknn.formats.layer_context import MAX_ELEMENTS
+from vknn.formats.fourier import transformed
 from vknn.formats.onnx.context import Context
 from vknn.formats.onnx.registry import MICROSOFT, Convert, operator
 from vknn.graph import DType, Value
 from vknn.ops.elementwise import Mul
-from vknn.ops.fourier import DFT, dft_matrix
 from vknn.ops.indexing.gather import Gather
-from vknn.ops.matmul import MatMul
-from vknn.ops.movement.shape import Concat, Slice
 
 #: Factors of 1, cos x and cos 2x by window.
 _WINDOWS = {
@@ -22,8 +17,6 @@ _WINDOWS = {
     "HammingWindow": (25 / 46, -21 / 46, 0.0),
     "BlackmanWindow": (0.42, -0.5, 0.08),
 }
-#: Elements of a matrix up to which a transform is a product with it: 16 MiB.
-_LARGEST_MATRIX = 1 << 22
 
 
 def _window(factors: tuple[float, float, float]) -> Convert:
@@ -64,31 +57,6 @@ def dft(c: Context) -> Value:
     perm = (*(a for a in range(rank - 1) if a != axis), axis, rank - 1)
     found = transformed(c, c.transpose(c.x, perm), length, inverse, onesided)
     return c.transpose(found, [perm.index(a) for a in range(rank)])
-
-
-def transformed(c: Context, x: Value, length: int, inverse: bool, onesided: bool) -> Value:
-    """The op DFT of x, as a matrix product where the matrix is not large."""
-    c.require(1 <= length < MAX_ELEMENTS, f"has the length {length}")
-    kind = x.type.dtype
-    *lead, count, parts = x.type.dims
-    taken = length // 2 + 1 if inverse and onesided else length
-    if count > taken:
-        x = c.add(Slice((0,), (taken,), (len(lead),)), x)
-        count = taken
-    if inverse and onesided and parts == 1:
-        x = c.add(Concat(x.type.rank - 1), x, c.add(Mul(), x, c.scalar(0, kind)))
-        parts = 2
-    if kind is DType.FLOAT16:
-        x = c.cast(x, DType.FLOAT32)
-    op = DFT(length, inverse, onesided)
-    (type_,) = op.infer(x.type)
-    bins, components = type_.dims[-2:]
-    if count * parts * bins * components > _LARGEST_MATRIX or count == 0:
-        return c.cast(c.add(op, x), kind)
-    matrix = dft_matrix(count, length, parts == 1, inverse, onesided)
-    rows = c.reshape(x, (math.prod(lead), count * parts))
-    found = c.add(MatMul(), rows, c.constant(matrix.astype(x.type.dtype.numpy), "transform"))
-    return c.cast(c.reshape(found, (*lead, bins, components)), kind)
 
 
 @operator("STFT", 17, inputs=(2, 4))

@@ -1,0 +1,1 @@
+"""Operators of random generators that go on: numbers, and bits."""
