@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from vknn.graph import DType, Op
-from vknn.ops.bits import BitShift, BitwiseAnd, BitwiseNot
+from vknn.ops.bits import BitShift, BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor
 from vknn.ops.casting import BitCast
 from vknn.ops.elementwise import logic
 from vknn.ops.indexing.gather import GatherND, SearchSorted
@@ -53,7 +53,7 @@ def _choices() -> Iterator[Given]:
     for op in (*ordered, logic.Equal(), logic.NotEqual()):
         yield op, (IMAGE, (13, 1, 1)), ()
         yield op, ((IMAGE, I8), (IMAGE, I8)), ()
-    for bitwise in (BitwiseAnd(), BitShift(True), BitShift(False)):
+    for bitwise in (BitwiseAnd(), BitwiseOr(), BitwiseXor(), BitShift(True), BitShift(False)):
         yield bitwise, ((IMAGE, I8), ((13, 1, 1), I8)), ()
     yield BitwiseNot(), ((IMAGE, I32),), ()
     yield BitCast(DType.UINT8), (IMAGE,), ()
