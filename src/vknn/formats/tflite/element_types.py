@@ -45,8 +45,10 @@ _FIRST_INPUT = {
     "SIGN": "float32 float64 int32",
     "ATAN2": f"{_FLOATS} float64",
     "BITWISE_XOR RIGHT_SHIFT": f"{_SMALL} uint16 int32 uint32",
-    "UNSORTED_SEGMENT_SUM UNSORTED_SEGMENT_PROD UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_MIN": "float32 int32",
+    "UNSORTED_SEGMENT_SUM UNSORTED_SEGMENT_PROD": "float32 int32",
+    "UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_MIN": "float32 int32",
     "REDUCE_ALL": "bool",
+    "REDUCE_WINDOW": f"float32 float64 {_SMALL} int32 int64 bool",
 }
 _TAKEN = {
     name: frozenset(DType(t) for t in types.split())
