@@ -16,7 +16,7 @@ _FIXED_SIZE = f"{_NUMBERS} uint16 uint32 uint64 float64 bool complex64 complex12
 #: Operators -> types of the first input, quantized or not. Operators that are not listed check
 #: their types themselves or take any.
 _FIRST_INPUT = {
-    "RELU RELU6 LEAKY_RELU PRELU": f"float32 {_SMALL}",
+    "RELU RELU6 LEAKY_RELU PRELU GELU": f"float32 {_SMALL}",
     "RELU_N1_TO_1 HARD_SWISH L2_NORMALIZATION": "float32 int8 uint8",
     "LOGISTIC TANH": f"{_FLOATS} {_SMALL}",
     "ELU": "float32 int8",
