@@ -341,20 +341,20 @@ def _handle(net: Net, name: str, options: dict[str, Any]) -> int:
 def _of_resources() -> Iterator[Made]:
     for name in ("VAR_HANDLE", "ASSIGN_VARIABLE", "READ_VARIABLE", "CALL_ONCE"):
         kind = "resource" if name in ("VAR_HANDLE", "CALL_ONCE") else "float32"
-        net = Net()
-        net.inputs = [_add(net, "x0", _F)]
-        first = net
+        net = first = Net()
         if name == "CALL_ONCE":
             first = net.another()
             net.add(name, [], [], {"init_subgraph_index": 1})
-        value = net.inputs[0] if first is net else _add(first, "one", np.ones(3, np.float32))
+            value = _add(first, "one", np.ones(3, np.float32))
+        else:
+            value = _add(net, "x0", _F)
+            net.inputs = [value]
         variable = {"shared_name": "v"}
         first.add("ASSIGN_VARIABLE", [_handle(first, "VAR_HANDLE", variable), value], [])
         read = _add(net, "read", _F)
         net.add("READ_VARIABLE", [_handle(net, "VAR_HANDLE", variable)], [read])
-        net.outputs = [_add(net, "y", _F)]
-        net.add("ADD", [read, net.inputs[0]], net.outputs)
-        yield name, kind, net, {"x0": _ones(_F)}
+        net.outputs = [read]
+        yield name, kind, net, {"x0": _ones(_F)} if net.inputs else {}
     for key, value_type in (("int64", _STRING), (_STRING, "int64")):
         for name in ("HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE"):
             kind = "resource" if name in ("HASHTABLE", "HASHTABLE_SIZE") else key

@@ -146,6 +146,8 @@ _WITHOUT = {
 _STARRED = "*"
 #: What stands behind the name of an operator without a kernel in LiteRT.
 _NO_KERNEL = " \\*"
+#: The field of a tensor's record that has its constant as the file holds it.
+_CONSTANT = next(f.name for f in dataclasses.fields(TensorRecord) if f.name in ("stored", "data"))
 #: Types whose examples are copied for others; the last ones are those of indices too.
 _SOURCES = ("float32", "int8", "uint8", "int16", "bool", "string", "hybrid", "int64", "int32")
 
@@ -339,7 +341,8 @@ def _retyped(
         if t.dtype is not before:
             return t
         data = None if t.data is None else _cast(t.data, after)
-        return dataclasses.replace(t, dtype=after, data=data, quant=quant, sub_byte=small)
+        changes: dict[str, Any] = {_CONSTANT: data, "quant": quant, "sub_byte": small}
+        return dataclasses.replace(t, dtype=after, **changes)
 
     graphs = [dataclasses.replace(g, tensors=tuple(map(tensor, g.tensors)))
               for g in record.subgraphs]  # fmt: skip
