@@ -25,7 +25,7 @@ from vknn.formats.tflite.layers.common.quantization import (
 )
 from vknn.formats.tflite.registry import quantized
 from vknn.graph import DType, Value
-from vknn.ops.elementwise import Gelu
+from vknn.ops.elementwise.special import erf
 from vknn.ops.quantized import fixed_point as fp
 
 _Function = Callable[[np.ndarray], np.ndarray]
@@ -71,7 +71,16 @@ def _logarithm(c: Context) -> _Function:
 
 
 def _gelu(c: Context) -> _Function:
-    return Gelu("tanh" if c.options["approximate"] else "none").compute
+    """GELU with the roundings of float32 arithmetic, erf and tanh correctly rounded."""
+    f32 = np.float32
+    if c.options["approximate"]:
+        scale, cubic = f32(np.sqrt(2 / np.pi)), f32(0.044715)
+        return lambda x: f32(0.5) * x * (1 + _rounded(np.tanh, scale * (x + cubic * x * x * x)))
+    return lambda x: f32(0.5) * x * (1 + _rounded(erf, x * f32(np.sqrt(0.5))))
+
+
+def _rounded(function: _Function, x: np.ndarray) -> np.ndarray:
+    return np.asarray(function(x.astype(np.float64)), np.float32)
 
 
 def _sampled(c: Context, function: _Function) -> np.ndarray:
