@@ -77,6 +77,31 @@ def test_dynamic_update_slice(dtype: str, tmp_path: Path, backend: str) -> None:
         check(net, {"x0": x, "x1": update}, tmp_path, backend)
 
 
+@pytest.mark.parametrize("starts", [[1, 2], [9, -3]])
+def test_updates_of_4_bits(starts: list[int], tmp_path: Path, backend: str) -> None:
+    x = np.arange(-8, 7, dtype=np.int8).reshape(3, 5)
+    update = np.array([[7, -8], [-1, 3]], np.int8)
+    ends = [typed((3, 5), "int4"), typed((2, 2), "int4"), typed((2,), "int32")]
+    net = one("DYNAMIC_UPDATE_SLICE", ends, ends[:1])
+    check(net, {"x0": x, "x1": update, "x2": np.int32(starts)}, tmp_path, backend)
+
+
+def test_quantized_tensors_move_as_they_are(tmp_path: Path, backend: str) -> None:
+    def scaled(*shape: int) -> Tensor:
+        return shape, "int8", {"scale": 0.25, "zero_point": 3}
+
+    x, row = of_type((3, 5), "int8"), of_type((1, 5), "int8")
+    net = one("DYNAMIC_UPDATE_SLICE", [scaled(3, 5), scaled(1, 5), held([2, 0])], [scaled(3, 5)])
+    check(net, {"x0": x, "x1": row}, tmp_path, backend)
+    net = one("DILATE", [scaled(3, 5), held([2, 1]), scaled()], [scaled()])
+    check(net, {"x0": x, "x2": np.array(-7, np.int8)}, tmp_path, backend)
+    net = one("BROADCAST_TO", [scaled(1, 5), held([3, 5])], [scaled()])
+    net.codes[0].fields["version"] = 2
+    check(net, {"x0": row}, tmp_path, backend)
+    net = one("BITCAST", [scaled(3, 5)], [typed((), "uint8")])
+    check(net, {"x0": x}, tmp_path, backend)
+
+
 @pytest.mark.parametrize(("shape", "part"), [((), ()), ((3, 5), (3, 5)), ((3, 5), (0, 5))])
 def test_whole_updates_and_empty_ones(
     shape: tuple[int, ...], part: tuple[int, ...], tmp_path: Path, backend: str
