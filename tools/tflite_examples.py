@@ -15,12 +15,17 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "tools" / "tflite_examples.json"
 VECTORS = ROOT.parent / "shared" / "vectors" / "tflite"
-#: The operators of the published list; later ones are named after it.
-MOST_CODE = 126
-KINDS = ("float32", "float16", "float64", "complex64", "int8", "uint8", "int16", "int32", "int64",
+#: The code that stands for those behind it, and no operator.
+_PLACEHOLDER = 127
+#: Element types that many operators take, and those that few do.
+USUAL = ("float32", "float16", "float64", "complex64", "int8", "uint8", "int16", "int32", "int64",
          "bool", "string", "hybrid")  # fmt: skip
+UNUSUAL = ("uint16", "uint32", "uint64", "bfloat16", "complex128", "int4", "int2", "uint4",
+           "resource")  # fmt: skip
+KINDS = (*USUAL, *UNUSUAL)
 #: Types that the host computes.
-OF_THE_HOST = ("float64", "complex64", "int64", "string")
+OF_THE_HOST = ("float64", "complex64", "complex128", "int64", "string", "uint16", "uint32",
+               "uint64", "bfloat16")  # fmt: skip
 for path in (ROOT / "src", ROOT):
     if str(path) not in sys.path:
         sys.path.insert(0, str(path))
@@ -48,7 +53,7 @@ Example = dict[str, Any]
 def operators() -> list[str]:
     """The names of the builtin operators in the order of their codes."""
     codes = {n: name for name, n in vars(BuiltinOperator).items() if not name.startswith("_")}
-    return [codes[number] for number in range(MOST_CODE + 1)]
+    return [codes[number] for number in sorted(codes) if number != _PLACEHOLDER]
 
 
 def record() -> None:

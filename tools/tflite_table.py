@@ -6,15 +6,17 @@ tools/tflite_table.py --record   first takes new examples from shared/vectors/tf
 tools/tflite_table.py --check    exits 1 when docs/tflite.md is not what would be written
 
 What stands on the page was found by running small models, kept in tools/tflite_examples.json: the
-smallest one of the test vectors for each operator and element type. Types without a vector are
-tried on a copy of another type's example. Models are run with NumPy, and each op that turns up on
-the way is asked for a kernel on a device that allows no more than Vulkan 1.1 guarantees.
+smallest one of the test vectors for each operator and element type, or made by
+tools/tflite_later.py. Types without either are tried on a copy of another type's example. Models
+are run with NumPy, and each op that turns up on the way is asked for a kernel on a device that
+allows no more than Vulkan 1.1 guarantees.
 """
 
 from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import json
 import re
 import sys
@@ -40,10 +42,13 @@ from tools.tflite_examples import (  # noqa: E402
     EXAMPLES,
     KINDS,
     OF_THE_HOST,
+    UNUSUAL,
+    USUAL,
     Example,
     operators,
     record,
 )
+from tools.tflite_later import examples as made_examples  # noqa: E402
 
 from vknn.errors import VknnError  # noqa: E402
 from vknn.formats.tflite.loader import check_calls, check_operators  # noqa: E402
@@ -52,9 +57,11 @@ from vknn.formats.tflite.reader import parse_model  # noqa: E402
 from vknn.formats.tflite.records import (  # noqa: E402
     ModelRecord,
     Quant,
+    SubByte,
     TensorRecord,
 )
 from vknn.formats.tflite.registry import custom_types, operator_types  # noqa: E402
+from vknn.formats.tflite.tensors import SUB_BYTE_TYPES  # noqa: E402
 from vknn.graph import DType, TensorType  # noqa: E402
 
 INTRODUCTION = """\
@@ -66,12 +73,12 @@ kernels take, and what vknn has of each.
 - *yes*: read, computed with NumPy, and all of it runs on any device with Vulkan 1.1. *host*: some
   of it is computed with NumPy beside the device. *no*: not supported. Empty: TensorFlow Lite's
   kernels do not take the type.
+- Operators marked \\* have no kernel in LiteRT 2.3, whose converter writes others in their place.
+  They mean what StableHLO says, on the types that it has.
 - int8, uint8 and int16 are quantized where the operator computes with them; *hybrid*: float
   activations with integer weights.
-- int4, int2 and uint4, which files pack into bytes, are taken where TensorFlow Lite's kernels take
-  them: as weights, as tables to look up in, by CAST, QUANTIZE, DEQUANTIZE, GATHER, SLICE,
-  CONCATENATION and RESHAPE. In arrays each number has a byte (int8, uint8).
-- Of the operators with later codes these are there: {later}.
+- int4, int2 and uint4, which files pack into bytes, are types of weights where other inputs are of
+  floats or int8. In arrays each number has a byte (int8, uint8).
 - *Options not read*: fields of the operator's options that make no difference to vknn.
 
 Models run as they are stored: channels last, quantized integers in and out as such, with the
@@ -83,6 +90,13 @@ values from run to run, those of a loop's body from round to round, until
 says of itself.
 
 This page is written by `tools/tflite_table.py`; a test fails when it is out of date.
+"""
+UNUSUAL_TYPES = """\
+## Other element types
+
+Operators that take types which few others take. Unsigned integers of 16 bits and more, complex128
+and bfloat16 are computed on the host in any case; *resource*: operators on variables and tables,
+whatever they hold.
 """
 KERNELS = """\
 ## Beside LiteRT's default interpreter
@@ -112,8 +126,9 @@ it, a softmax above all, makes more of it.
 HOSTED = """\
 ## On the host
 
-Integers of 64 bits, doubles, complex numbers and strings are computed there in any case. Of the
-operators on other types these leave a part to it ([what the ops are](ops.md)):
+Integers of 64 bits, unsigned ones of 16 and more, doubles, complex numbers, bfloat16 and strings
+are computed there in any case. Of the operators on other types these leave a part to it
+([what the ops are](ops.md)):
 """
 NOTES = """\
 ## Where TensorFlow Lite differs
@@ -125,7 +140,14 @@ _WITHOUT = {
     "CUSTOM": "by their names, [below](#custom-operators)",
     "CONCAT_EMBEDDINGS": "has no kernel anywhere; models with it are refused",
     "DELEGATE": "stands for what other software has compiled; models with it are refused",
+    "STABLEHLO_CUSTOM_CALL": "calls other software by a name; models with it are refused",
 }
+#: What stands behind the name of such an operator in tools/tflite_types.txt.
+_STARRED = "*"
+#: What stands behind the name of an operator without a kernel in LiteRT.
+_NO_KERNEL = " \\*"
+#: The field of a tensor's record that has its constant as the file holds it.
+_CONSTANT = next(f.name for f in dataclasses.fields(TensorRecord) if f.name in ("stored", "data"))
 #: Types whose examples are copied for others; the last ones are those of indices too.
 _SOURCES = ("float32", "int8", "uint8", "int16", "bool", "string", "hybrid", "int64", "int32")
 
@@ -157,25 +179,24 @@ class _Options(dict[str, Any]):
 
 def page() -> str:
     """The whole page as Markdown."""
-    examples = json.loads(EXAMPLES.read_text(encoding="utf-8"))
-    known = _types()
-    later = ", ".join(sorted(set(operator_types()) - set(operators())))
-    introduction = INTRODUCTION.replace("{later}", later)
-    lines = [introduction, "| operator | " + " | ".join(KINDS) + " | options not read |"]
-    lines.append("|---" * (len(KINDS) + 2) + "|")
+    examples, known = all_examples(), _types()
+    lines = [INTRODUCTION, *_head(USUAL, "options not read")]
+    unusual = ["", UNUSUAL_TYPES, *_head(UNUSUAL)]
     problems: list[str] = []
     hosted = [KERNELS, HOSTED]
     for name in operators():
         if name in _WITHOUT:
             continue
-        found, unread = attempts(name, examples.get(name, {}), known.get(name, ()))
-        cells = [found[kind].state if kind in found else "" for kind in KINDS]
-        lines.append(f"| {name} | {' | '.join(cells)} | {', '.join(unread)} |")
-        problems += [f"- **{name}**, {k}: {f.problem}" for k, f in found.items() if f.problem]
+        found, unread = attempts(name, examples.get(name, {}), known[name])
+        shown = name + (_NO_KERNEL if name in _without_kernel() else "")
+        lines.append(_row(shown, found, USUAL, ", ".join(unread)))
+        if not found.keys().isdisjoint(UNUSUAL):
+            unusual.append(_row(shown, found, UNUSUAL))
+        problems += _problems(name, found)
         beside = {op for k, f in found.items() if k not in OF_THE_HOST for op in f.hosted}
         if beside:
             hosted.append(f"- **{name}**: {', '.join(sorted(beside))}")
-    lines += ["", *(f"{name} {what}.\n" for name, what in _WITHOUT.items())]
+    lines += ["", *(f"{name} {what}.\n" for name, what in _WITHOUT.items()), *unusual, ""]
     lines += [*hosted, ""]
     if problems:
         lines += ["## What is not supported\n", *problems, ""]
@@ -187,6 +208,33 @@ def page() -> str:
     return "\n".join([*lines, ""])
 
 
+def _head(kinds: Sequence[str], *more: str) -> list[str]:
+    """The first lines of a table."""
+    columns = ("operator", *kinds, *more)
+    return [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+
+
+def _row(name: str, found: Mapping[str, Found], kinds: Sequence[str], *more: str) -> str:
+    cells = [found[kind].state if kind in found else "" for kind in kinds]
+    return f"| {' | '.join((name, *cells, *more))} |"
+
+
+def _problems(name: str, found: Mapping[str, Found]) -> list[str]:
+    """What is not supported, once where it is the same for all types."""
+    texts = {kind: f.problem for kind, f in found.items() if f.problem}
+    if len(texts) == len(found) and len(set(texts.values())) == 1:
+        return [f"- **{name}**: {next(iter(texts.values()))}"]
+    return [f"- **{name}**, {kind}: {text}" for kind, text in texts.items()]
+
+
+def all_examples() -> dict[str, dict[str, Example]]:
+    """Operator -> element type -> example: those that were recorded, and those that are made."""
+    found: dict[str, dict[str, Example]] = json.loads(EXAMPLES.read_text(encoding="utf-8"))
+    for name, kinds in made_examples().items():
+        found[name] = kinds | found.get(name, {})
+    return found
+
+
 def _custom() -> list[str]:
     lines = ["Those that vknn knows; [others can be added](custom-layers.md)."]
     for name, type_ in sorted(custom_types().items()):
@@ -195,14 +243,23 @@ def _custom() -> list[str]:
     return [lines[0], "", *lines[1:]]
 
 
+@functools.cache
 def _types() -> dict[str, tuple[str, ...]]:
     """Operator -> the element types that TensorFlow Lite's kernels take."""
     found: dict[str, tuple[str, ...]] = {}
     for line in TYPES.read_text(encoding="utf-8").splitlines():
         name, mark, rest = line.partition(":")
         if mark and not line.startswith("#"):
-            found[name] = tuple(part.strip() for part in rest.split(",") if part.strip())
+            kinds = tuple(part.strip() for part in rest.split(",") if part.strip())
+            found[name.removesuffix(_STARRED)] = kinds
     return found
+
+
+@functools.cache
+def _without_kernel() -> frozenset[str]:
+    """Operators that LiteRT has no kernel for."""
+    names = (line.partition(":")[0] for line in TYPES.read_text(encoding="utf-8").splitlines())
+    return frozenset(n.removesuffix(_STARRED) for n in names if n.endswith(_STARRED))
 
 
 # --- trying ---------------------------------------------------------------------------------------
@@ -217,14 +274,17 @@ def attempts(
     read: set[str] = set()
     for kind in sorted({*examples, *wanted}, key=KINDS.index):
         tried = []
-        for model, feeds in _candidates(examples, kind):
-            own = [o for g in model.subgraphs for o in g.operators if o.code == name]
-            tried.append(attempt(model, feeds))
-            for operator in own:
-                fields |= operator.options.keys()
-                read |= operator.options.read  # type: ignore[attr-defined]
-            if tried[-1].state != "no":
-                break
+        try:
+            for model, feeds in _candidates(examples, kind):
+                own = [o for g in model.subgraphs for o in g.operators if o.code == name]
+                tried.append(attempt(model, feeds))
+                for operator in own:
+                    fields |= operator.options.keys()
+                    read |= operator.options.read  # type: ignore[attr-defined]
+                if tried[-1].state != "no":
+                    break
+        except VknnError as problem:  # of a file with a type that is not known
+            tried.append(Found("no", _shown(problem)))
         best = next((f for f in tried if f.state != "no"), tried[0] if tried else None)
         found[kind] = best or Found("no", "there is no example")
     return found, sorted(fields - read)
@@ -241,9 +301,12 @@ def _candidates(
     if other is None or kind == "hybrid":
         return
     before = DType("int8" if other == "hybrid" else other)
-    for quantized in (True, False) if kind in ("int8", "uint8", "int16") else (False,):
+    small = next((t for t in SUB_BYTE_TYPES.values() if t.name == kind), None)
+    scaled = small is not None or kind in ("int8", "uint8", "int16")
+    for quantized in (True, False) if scaled else (False,):
         record, feeds = _opened(examples[other])
-        yield _retyped(record, feeds, before, DType(kind), quantized)
+        after = DType(kind) if small is None else small.dtype
+        yield _retyped(record, feeds, before, after, quantized, small)
 
 
 def _opened(example: Example) -> tuple[ModelRecord, dict[str, np.ndarray]]:
@@ -258,7 +321,7 @@ def _opened(example: Example) -> tuple[ModelRecord, dict[str, np.ndarray]]:
 
 def _fed(given: dict[str, Any]) -> np.ndarray:
     if given["dtype"] != "object":
-        return array(given)
+        return array(given | {"dtype": DType(given["dtype"]).numpy})
     values = [text.encode() for text in given["values"]]
     return np.array(values, object).reshape(given["shape"])
 
@@ -269,6 +332,7 @@ def _retyped(
     before: DType,
     after: DType,
     quantized: bool,
+    small: SubByte | None = None,
 ) -> tuple[ModelRecord, dict[str, np.ndarray]]:
     """The model with every tensor of one type made another."""
     quant = Quant(np.float32([0.0625]), np.zeros(1, np.int64)) if quantized else None
@@ -277,7 +341,8 @@ def _retyped(
         if t.dtype is not before:
             return t
         data = None if t.data is None else _cast(t.data, after)
-        return dataclasses.replace(t, dtype=after, data=data, quant=quant)
+        changes: dict[str, Any] = {_CONSTANT: data, "quant": quant, "sub_byte": small}
+        return dataclasses.replace(t, dtype=after, **changes)
 
     graphs = [dataclasses.replace(g, tensors=tuple(map(tensor, g.tensors)))
               for g in record.subgraphs]  # fmt: skip
@@ -288,7 +353,8 @@ def _retyped(
 def _cast(data: np.ndarray, after: DType) -> np.ndarray:
     if after is DType.STRING:
         return np.array([b"text"] * data.size, object).reshape(data.shape)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # complex numbers lose a part
         return np.nan_to_num(data).astype(after.numpy)
 
 

@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 
 from vknn.graph import Op
-from vknn.ops.movement.rearrange import DepthToSpace, MatrixDiag, SliceUpdate, SpaceToDepth, Tile
+from vknn.ops.movement.rearrange import (
+    DepthToSpace,
+    DynamicUpdateSlice,
+    MatrixDiag,
+    SliceUpdate,
+    SpaceToDepth,
+    Tile,
+)
 from vknn.ops.quantized.linear import RoundBFloat16
 
 I8 = np.int8
@@ -28,6 +35,8 @@ def cases() -> Iterator[tuple[Op, tuple[Any, ...], tuple[int, ...]]]:
     yield SliceUpdate((0, 1, 2, 3)), (IMAGE, (1, 5, 3, 4)), ()
     yield SliceUpdate((0, 4, 0, 0)), (IMAGE, (1, 4, 9, 11)), ()
     yield SliceUpdate((2, 0)), (((5, 7), I8), ((2, 7), I8)), ()
+    for part in ((1, 13, 9, 3), (1, 5, 9, 11)):
+        yield DynamicUpdateSlice(), (IMAGE, part, ((4,), np.int32)), ()
     for k in (-2, 0, 1):
         yield MatrixDiag(k), ((3, 7),), ()
     yield RoundBFloat16(), (IMAGE,), ()

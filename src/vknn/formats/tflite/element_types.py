@@ -12,10 +12,11 @@ from vknn.graph import DType
 _FLOATS = "float32 float16"
 _SMALL = "int8 uint8 int16"
 _NUMBERS = f"{_FLOATS} {_SMALL} int32 int64"
+_FIXED_SIZE = f"{_NUMBERS} uint16 uint32 uint64 float64 bool complex64 complex128 bfloat16"
 #: Operators -> types of the first input, quantized or not. Operators that are not listed check
 #: their types themselves or take any.
 _FIRST_INPUT = {
-    "RELU RELU6 LEAKY_RELU PRELU": f"float32 {_SMALL}",
+    "RELU RELU6 LEAKY_RELU PRELU GELU": f"float32 {_SMALL}",
     "RELU_N1_TO_1 HARD_SWISH L2_NORMALIZATION": "float32 int8 uint8",
     "LOGISTIC TANH": f"{_FLOATS} {_SMALL}",
     "ELU": "float32 int8",
@@ -35,13 +36,19 @@ _FIRST_INPUT = {
     "ADD_N": "float32 int32",
     "CONCATENATION": f"{_NUMBERS} bool",
     "DEPTH_TO_SPACE SPACE_TO_DEPTH": "float32 int8 uint8 int32 int64",
-    "BATCH_TO_SPACE_ND BROADCAST_TO": f"{_NUMBERS} bool float64 complex64",
+    "BATCH_TO_SPACE_ND": f"{_NUMBERS} bool float64 complex64",
+    "BROADCAST_TO DILATE DYNAMIC_UPDATE_SLICE BITCAST": _FIXED_SIZE,
     "GATHER GATHER_ND": f"{_NUMBERS} bool string",
     "ARG_MAX ARG_MIN": "float32 int8 uint8 int16 int32 bool",
     "CUMSUM": "float32 int32 int64",
     "RELU_0_TO_1": "float32 int8 uint8",
     "SIGN": "float32 float64 int32",
     "ATAN2": f"{_FLOATS} float64",
+    "BITWISE_XOR RIGHT_SHIFT": f"{_SMALL} uint16 int32 uint32",
+    "UNSORTED_SEGMENT_SUM UNSORTED_SEGMENT_PROD": "float32 int32",
+    "UNSORTED_SEGMENT_MAX UNSORTED_SEGMENT_MIN": "float32 int32",
+    "REDUCE_ALL": "bool",
+    "REDUCE_WINDOW": f"float32 float64 {_SMALL} int32 int64 bool",
 }
 _TAKEN = {
     name: frozenset(DType(t) for t in types.split())
@@ -68,6 +75,7 @@ _SUB_BYTE = {
     "GATHER": ("int4",),
     "SLICE": ("int4",),
     "CONCATENATION": ("int4",),
+    "DYNAMIC_UPDATE_SLICE": ("int4",),
     "RESHAPE": _ALL_SUB_BYTE,
     "EXPAND_DIMS": _ALL_SUB_BYTE,
     "SQUEEZE": _ALL_SUB_BYTE,

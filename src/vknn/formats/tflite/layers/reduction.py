@@ -22,6 +22,7 @@ _EXTREMES: dict[str, type[rd.Reduction]] = {
     "REDUCE_MAX": rd.ReduceMax,
     "REDUCE_MIN": rd.ReduceMin,
     "REDUCE_ANY": rd.ReduceMax,
+    "REDUCE_ALL": rd.ReduceMin,
 }
 
 
@@ -54,15 +55,16 @@ def reduction(c: Context) -> Value:
 
 @operator(*_EXTREMES, inputs=2, takes_quantized=True)
 def extreme(c: Context) -> Value:
-    """Maximum, minimum and REDUCE_ANY over axes; quantized tensors keep their scale.
+    """Maximum, minimum, REDUCE_ANY and REDUCE_ALL over axes; quantized tensors keep their scale.
 
-    Over no elements the result is the lowest (for REDUCE_MIN the highest) number of the type.
+    Over no elements the result is the lowest (for REDUCE_MIN and REDUCE_ALL the highest) of the
+    type.
     """
     axes, dims, dtype = axes_of(c), c.x.type.dims, c.x.type.dtype
     if all(dims[a] for a in axes):
         return reduce(c, _EXTREMES[c.operator.code])
     if dtype is DType.BOOL:
-        return empty_reduction(c, axes, False)
+        return empty_reduction(c, axes, c.operator.code == "REDUCE_ALL")
     info = np.finfo(dtype.numpy) if dtype.is_float else np.iinfo(dtype.numpy)
     return empty_reduction(c, axes, info.max if c.operator.code == "REDUCE_MIN" else info.min)
 

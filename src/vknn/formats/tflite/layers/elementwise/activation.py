@@ -28,6 +28,12 @@ def activation(c: Context) -> Value:
     return c.add(_FLOAT[c.operator.code], c.x)
 
 
+@operator("GELU")
+def gelu(c: Context) -> Value:
+    """GELU: x times the normal distribution's share below it; by its tanh form if approximate."""
+    return c.add(ew.Gelu("tanh" if c.options["approximate"] else "none"), c.x)
+
+
 @operator("LEAKY_RELU")
 def leaky_relu(c: Context) -> Value:
     """Leaky ReLU: x where x > 0, else alpha * x."""

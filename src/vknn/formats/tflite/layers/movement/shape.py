@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from vknn.formats.layer_context import MAX_ELEMENTS
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.common.quantization import (
     all_values,
@@ -18,6 +19,9 @@ from vknn.formats.tflite.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.movement.shape import Concat, Expand, Identity, Pad, Slice
+
+#: Axes that BROADCAST_TO makes at most.
+_MOST_AXES = 8
 
 
 @operator("RESHAPE", inputs=(1, 2), takes_quantized=True)
@@ -246,6 +250,10 @@ def broadcast_to(c: Context) -> Value:
     """The input broadcast to a given shape."""
     dims = c.ints(1, "the shape")
     c.require(c.value(1).type.rank == 1, f"has the shape {c.value(1).type}")
+    c.require(len(dims) <= _MOST_AXES, f"makes {len(dims)} axes; there may be {_MOST_AXES}")
+    c.require(min(dims, default=0) >= 0, f"makes {dims}; sizes should be 0 or more")
+    few = math.prod(d for d in dims if d) < MAX_ELEMENTS
+    c.require(few, f"makes {dims}, which is absurdly large: fewer than {MAX_ELEMENTS} may be")
     c.require(_broadcast(c, c.x.type.dims, dims) == tuple(dims), f"makes {dims} of {c.x.type}")
     return c.add(Expand(tuple(dims)), c.x)
 

@@ -25,6 +25,7 @@ from vknn.formats.tflite.layers.common.quantization import (
 )
 from vknn.formats.tflite.registry import quantized
 from vknn.graph import DType, Value
+from vknn.ops.elementwise.special import erf
 from vknn.ops.quantized import fixed_point as fp
 
 _Function = Callable[[np.ndarray], np.ndarray]
@@ -37,12 +38,13 @@ _FLOAT: dict[str, _Function] = {
 }
 
 
-@quantized(*_FLOAT, "LOG")
+@quantized(*_FLOAT, "LOG", "GELU")
 def unary_function(c: Context) -> Value:
     """Functions computed in float32: at each integer of 8 bits, at 513 samples for 16 bits."""
     check_symmetric_int16(c)
     _check_output(c)
-    function = _logarithm(c) if c.operator.code == "LOG" else _FLOAT[c.operator.code]
+    made = {"LOG": _logarithm, "GELU": _gelu}.get(c.operator.code)
+    function = made(c) if made else _FLOAT[c.operator.code]
     if c.x.type.dtype is DType.INT16:
         if c.operator.code in ("LOGISTIC", "TANH"):
             return table_lookup(c, _sigmoid_table(c))
@@ -66,6 +68,19 @@ def _logarithm(c: Context) -> _Function:
     wanted = output_quant(c)
     lowest = np.iinfo(c.target().dtype.numpy).min - zero_of(wanted)
     return lambda x: np.where(x > 0, np.log(x), scale_of(wanted) * np.float32(lowest))
+
+
+def _gelu(c: Context) -> _Function:
+    """GELU with the roundings of float32 arithmetic, erf and tanh correctly rounded."""
+    f32 = np.float32
+    if c.options["approximate"]:
+        scale, cubic = f32(np.sqrt(2 / np.pi)), f32(0.044715)
+        return lambda x: f32(0.5) * x * (1 + _rounded(np.tanh, scale * (x + cubic * x * x * x)))
+    return lambda x: f32(0.5) * x * (1 + _rounded(erf, x * f32(np.sqrt(0.5))))
+
+
+def _rounded(function: _Function, x: np.ndarray) -> np.ndarray:
+    return np.asarray(function(x.astype(np.float64)), np.float32)
 
 
 def _sampled(c: Context, function: _Function) -> np.ndarray:
