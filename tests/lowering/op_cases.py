@@ -44,6 +44,7 @@ from vknn.ops.pooling.pool import (
     GlobalMaxPool,
     MaxPool,
 )
+from vknn.ops.pooling.reduce_window import ReduceWindow
 from vknn.ops.quantized.dynamic import DynamicRound
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
 from vknn.ops.quantized.resize import QuantizedResize
@@ -148,6 +149,8 @@ def _pooling() -> Iterator[Case]:
         yield Case(pool((2, 2, 2), (1, 1, 1), (0,) * 6), ((1, 3, 4, 5, 6),))
         yield Case(pool((2,), (1,), (0, 0)), ((1, 3, 9),))
     yield Case(MaxPool((3, 3), (2, 2), (1, 1, 1, 1)), ((IMAGE, I8),))
+    yield Case(ReduceWindow("add", 2, 3, 2, (1, 1), dilation=2), (IMAGE,))
+    yield Case(ReduceWindow("max", -1, 2, base_dilation=3), ((IMAGE, I8),))
     for whole in (GlobalAveragePool(), GlobalMaxPool()):
         yield Case(whole, (IMAGE,))
         yield Case(whole, ((1, 2, 300, 301),))

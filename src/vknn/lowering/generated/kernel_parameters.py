@@ -589,6 +589,10 @@ KERNELS: dict[str, tuple[str, str]] = {
         "ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 "
         "ep_b_5:float?=122 ep_mode_5?=123",
     ),
+    "pooling/reduce_window": (
+        "count chunk inner size_in size_out window stride dilation base pad none",
+        "JOIN=10 WRAP=11 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+    ),
     "pooling/roi_bilinear": (
         "count chunk c4 channels images columns in_h in_w out_h out_w rows across scale:float",
         "PARTS=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
