@@ -141,7 +141,9 @@ class Net:
         content = {"opcode_index": self.code(Table("OperatorCode", code)), **fields}
         content |= {"inputs": list(inputs), "outputs": list(outputs)}
         if options is not None:
-            content["builtin_options"] = Table(str(options_table(name)), options)
+            kind = str(options_table(name))
+            union = "builtin_options_2" if kind in UNIONS["BuiltinOptions2"] else "builtin_options"
+            content[union] = Table(kind, options)
         self.operators.append(Table("Operator", content))
 
     def table(self) -> Table:

@@ -9,7 +9,7 @@ import numpy as np
 from vknn import run_limits
 from vknn.errors import ShapeError
 from vknn.graph import DType, Op, TensorType, attributes
-from vknn.ops.common.checks import arguments, require
+from vknn.ops.common.checks import arguments, fits, require
 
 _NAN_E8M0 = 255
 #: Floats of less than a byte, which hold neither infinity nor NaN, and their bits.
@@ -143,23 +143,39 @@ def _text(number: object) -> str:
 
 @attributes
 class BitCast(Op):
-    """The bits of x as another element type of the same width."""
+    """The bits of x as another element type, the lowest first where widths differ.
+
+    What n narrower elements hold becomes a last axis of size n, or is one: x [..., n] of 8 bits
+    gives [...] of 8 n bits and the other way round. Types of less than a byte become one another.
+    A bool is true where a bit is set.
+    """
 
     to: DType = DType.FLOAT32
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         (x,) = arguments(self, inputs, 1)
-        plain = DType.STRING not in (x.dtype, self.to)
-        same = plain and _bits(x.dtype) == _bits(self.to)
-        require(same, f"BitCast: {x} and {self.to.value} differ in width")
-        return (x.with_dtype(self.to),)
+        texts = DType.STRING in (x.dtype, self.to)
+        require(not texts, f"BitCast: {x} and {self.to.value} differ in width")
+        own, other = _bits(x.dtype), _bits(self.to)
+        if own == other:
+            return (x.with_dtype(self.to),)
+        whole = own % 8 == other % 8 == 0
+        require(whole, f"BitCast: {x} and {self.to.value} differ in width")
+        if own > other:
+            return (TensorType((*x.shape, own // other), self.to),)
+        good = x.rank > 0 and fits(x.shape[-1], other // own)
+        require(good, f"BitCast: {x} has no last axis of {other // own} for {self.to.value}")
+        return (TensorType(x.shape[:-1], self.to),)
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
         if DType.of(x).is_small_integer or self.to.is_small_integer:
             return (_recoded(x, self.to),)
-        whole = np.ascontiguousarray(x)
-        return (whole.view(self.to.numpy).reshape(x.shape),)
+        (y,) = self.infer(TensorType.of(x))
+        whole = np.ascontiguousarray(x).reshape(-1)
+        if self.to is DType.BOOL:
+            return ((whole.view(np.uint8) != 0).reshape(y.dims),)
+        return (whole.view(self.to.numpy).reshape(y.dims),)
 
 
 def _bits(dtype: DType) -> int:

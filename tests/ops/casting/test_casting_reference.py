@@ -43,5 +43,18 @@ def test_numbers_and_text() -> None:
 def test_bits_as_they_are() -> None:
     (found,) = BitCast(DType.INT32).reference(np.float32([1.0, -0.0]))
     assert found.tolist() == [0x3F800000, -(1 << 31)]
+    (halves,) = BitCast(DType.UINT16).reference(np.int32([[0x12345678]]))
+    assert halves.tolist() == [[[0x5678, 0x1234]]]
+    (whole,) = BitCast(DType.INT32).reference(halves)
+    assert whole.tolist() == [[0x12345678]]
+    (truth,) = BitCast(DType.BOOL).reference(np.int16([0x0200]))
+    assert truth.tolist() == [[False, True]]
+
+
+def test_bits_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ShapeError, match="no last axis of 2 for int32"):
+        BitCast(DType.INT32).infer(TensorType((2, 3), DType.INT16))
+    with pytest.raises(ShapeError, match="no last axis of 4"):
+        BitCast(DType.INT32).infer(TensorType((), DType.INT8))
     with pytest.raises(ShapeError, match="differ in width"):
-        BitCast(DType.INT16).infer(TensorType((2,)))
+        BitCast(DType.INT16).infer(TensorType((2,), DType.INT4))

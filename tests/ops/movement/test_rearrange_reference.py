@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from vknn.errors import ShapeError
-from vknn.graph import Op, TensorType
+from vknn.graph import DType, Op, TensorType
 from vknn.ops.movement.rearrange import (
     DepthToSpace,
+    DynamicUpdateSlice,
     MatrixDiag,
     ReverseSequence,
     SliceUpdate,
@@ -62,7 +63,22 @@ def test_other_ranks(shape: tuple[int, ...], mode: str) -> None:
 def test_slice_update() -> None:
     x, update = np.zeros((2, 3), np.float32), np.array([[5, 6]], np.float32)
     assert one(SliceUpdate((1, 1)), x, update).tolist() == [[0, 0, 0], [0, 5, 6]]
+    for starts in ([1, 1], [9, 2**31 - 1]):
+        found = one(DynamicUpdateSlice(), x, update, np.int32(starts))
+        assert found.tolist() == [[0, 0, 0], [0, 5, 6]]
+    found = one(DynamicUpdateSlice(), x, update, np.int32([-(2**31), 0]))
+    assert found.tolist() == [[5, 6, 0], [0, 0, 0]]
     assert x.max() == 0  # the input stays as it is
+
+
+def test_updates_that_do_not_fit_are_refused() -> None:
+    f32, i32 = TensorType, lambda *shape: TensorType(shape, DType.INT32)
+    with pytest.raises(ShapeError, match="does not fit"):
+        DynamicUpdateSlice().infer(f32((2, 3)), f32((2, 4)), i32(2))
+    with pytest.raises(ShapeError, match="does not fit"):
+        DynamicUpdateSlice().infer(f32((2, 3)), f32((3,)), i32(2))
+    with pytest.raises(ShapeError, match="starts has shape"):
+        DynamicUpdateSlice().infer(f32((2, 3)), f32((2, 3)), i32(1))
 
 
 def test_matrix_diag() -> None:

@@ -27,6 +27,15 @@ KERNELS: dict[str, tuple[str, str]] = {
         "LANES_V=10 COLS=11 ROWS=12 EMPTY_ZERO=13 CHUNK=14 WHOLE=15 ONE_CHUNK=16 "
         "BYTES_UNSIGNED?=98",
     ),
+    "bits/binary": (
+        "count chunk elements spatial blocks channels size[6] stride_x[6] stride_w[6]",
+        "KIND=10 WIDTH=11 WRAP=12 PADDING_LANES=14 RANK=16 DIRECT_X=17 DIRECT_W=18 SPLAT_X=19 "
+        "SPLAT_W=20 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+    ),
+    "casting/bit_cast": (
+        "count chunk",
+        "FROM=10 TO=11 SIGNED=12 IS_BOOL=13 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+    ),
     "chain/expanded": (
         "tiles_w tiles total c4 m4 blocks channels in_h in_w out_h out_w stride_h stride_w "
         "dilation_h dilation_w pad_h pad_w bias depthwise depthwise_bias",
@@ -517,6 +526,10 @@ KERNELS: dict[str, tuple[str, str]] = {
     "movement/overlay": (
         "count chunk elements size[6] start[6] extent[6] stride[6]",
         "CHANNEL=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+    ),
+    "movement/overlay_at": (
+        "count chunk elements axes size[6] extent[6] unit[6]",
+        "BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "movement/pack": (
         "count chunk channels channels4 spatial",

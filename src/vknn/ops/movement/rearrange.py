@@ -1,4 +1,4 @@
-"""Tile, DepthToSpace, SpaceToDepth, SliceUpdate, MatrixDiag and ReverseSequence."""
+"""Tile, DepthToSpace, SpaceToDepth, MatrixDiag, ReverseSequence and updates of slices."""
 
 from __future__ import annotations
 
@@ -140,6 +140,36 @@ class SliceUpdate(Op):
         y = x.copy()
         where = zip(self.starts, update.shape, strict=True)
         y[tuple(slice(start, start + part) for start, part in where)] = update
+        return (y,)
+
+
+@attributes
+class DynamicUpdateSlice(Op):
+    """x with a block replaced by the second input, where the third says, moved to lie within x.
+
+    Inputs x, update (of the same rank, no axis larger) and starts, int32 [rank]: the block begins
+    at each start or the nearest place from which the update fits.
+    """
+
+    def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
+        x, update, starts = arguments(self, inputs, 3)
+        require_dtype(self, x.dtype, update)
+        require_dtype(self, DType.INT32, starts)
+        require_vector(self, "starts", starts, x.rank)
+        good = x.rank == update.rank and all(
+            size is None or part is None or part <= size
+            for size, part in zip(x.shape, update.shape, strict=True)
+        )
+        require(good, f"DynamicUpdateSlice: {update} does not fit into {x}")
+        return (x,)
+
+    def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
+        x, update, starts = arguments(self, inputs, 3)
+        y = x.copy()
+        room = np.subtract(x.shape, update.shape).astype(np.int64)
+        begins = np.clip(starts, 0, room) if x.ndim else starts
+        where = zip(begins.tolist(), update.shape, strict=True)
+        y[tuple(slice(begin, begin + part) for begin, part in where)] = update
         return (y,)
 
 

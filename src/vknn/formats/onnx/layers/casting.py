@@ -62,4 +62,7 @@ def _is_small(dtype: DType) -> bool:
 @operator("BitCast", 26, any_type=True)
 def bit_cast(c: Context) -> Value:
     """The bits of the input as another element type of the same width"""
-    return c.add(BitCast(c.dtype("to")), c.x)
+    y = c.add(BitCast(c.dtype("to")), c.x)
+    same = y.type.rank == c.x.type.rank
+    c.require(same, f"reads {c.x.type} as {c.dtype('to').value}, which differs in width")
+    return y
