@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from vknn.formats.layer_context import LayerContext
-from vknn.formats.tflite.records import OperatorRecord, Quant, SubgraphRecord, TensorRecord
+from vknn.formats.tflite.records import (
+    ModelRecord,
+    OperatorRecord,
+    Quant,
+    SubgraphRecord,
+    TensorRecord,
+)
+from vknn.formats.tflite.regions import REGIONS
 from vknn.graph import GraphBuilder, Origin, Value
+
+_NO_MODEL = ModelRecord(())
 
 
 @dataclass(frozen=True)
 class Context(LayerContext):
     """One operator while it is converted. Values have the layout of the file (NHWC).
 
-    ``assigned`` collects the new values of variable tensors, by tensor index.
+    ``assigned`` collects the new values of variable tensors, by tensor index. ``model`` has the
+    subgraphs that are regions of operators; ``lift`` gives the results of one, by its number, for
+    each element of tensors of one shape.
     """
 
     builder: GraphBuilder
@@ -23,6 +34,8 @@ class Context(LayerContext):
     operator: OperatorRecord
     inputs: Sequence[Value | None]
     assigned: dict[int, Value] = field(default_factory=dict)
+    model: ModelRecord = _NO_MODEL
+    lift: Callable[[int, Sequence[Value]], list[Value]] | None = None
 
     @property
     def options(self) -> Any:
@@ -40,6 +53,29 @@ class Context(LayerContext):
         tensors = self.graph.tensors
         ends = [i for i in (*self.operator.inputs[:1], *self.operator.outputs[:1]) if i != -1]
         return any(tensors[i].is_quantized for i in ends)
+
+    @property
+    def region(self) -> SubgraphRecord:
+        """The operator's region. Malformed where it is of other types than the operands.
+
+        Operands of a scatter are its first and third input, of others all.
+        """
+        code = self.operator.code
+        found = self.model.subgraphs[self.options[REGIONS[code]]]
+        given = [self.value(i).type.dtype for i in range(len(self.inputs))]
+        if code == "STABLEHLO_SCATTER":
+            given = [given[0], given[2]]
+        elif code == "STABLEHLO_SORT":
+            given = [dtype for dtype in given for _ in range(2)]
+        taken = [found.tensors[i].dtype for i in found.inputs]
+        kinds = [", ".join(dtype.value for dtype in dtypes) for dtypes in (taken, given)]
+        self.require(taken == given, f"has a region of {kinds[0]} for {kinds[1]}")
+        return found
+
+    def lifted(self, arguments: Sequence[Value]) -> list[Value]:
+        """Results of the region for each element of tensors of one shape. Raises Unsupported."""
+        assert self.lift is not None
+        return self.lift(self.options[REGIONS[self.operator.code]], arguments)
 
     def source(self, number: int) -> TensorRecord:
         """The file's record of input ``number``."""
