@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vknn.errors import ShapeError
-from vknn.formats.layer_context import MAX_ELEMENTS
 from vknn.formats.padding import padded
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.registry import operator
@@ -25,10 +23,7 @@ def declared_shape(c: Context, known: Sequence[int | None] | None = None) -> tup
     if known is not None and len(known) == len(shape):
         shape = [k if d is None else d for d, k in zip(shape, known, strict=True)]
     c.require(None not in shape, f"has an output of unknown shape {c.target().shape}")
-    sizes = tuple(d for d in shape if d is not None)
-    if math.prod(d for d in sizes if d) >= MAX_ELEMENTS:
-        raise ShapeError(f"its output {sizes} is absurdly large")
-    return sizes
+    return tuple(d for d in shape if d is not None)
 
 
 @operator("STABLEHLO_RESHAPE", takes_quantized=True)

@@ -1,0 +1,273 @@
+"""STABLEHLO_GATHER and STABLEHLO_SCATTER with dimension numbers of all kinds, against the formulas
+of StableHLO's specification, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.formats.tflite.stablehlo.nets import Body, Fixed, numbers, one, run, single
+from tests.tflite_writer import Net
+
+from vknn.errors import ShapeError, UnsupportedLayerError, VknnError
+
+Check = Callable[..., None]
+
+
+@dataclass
+class Numbers:
+    """Dimension numbers of a gather or a scatter, drawn at random."""
+
+    dims: tuple[int, ...]
+    windows: tuple[int, ...]
+    left_out: tuple[int, ...]
+    named: tuple[int, ...]
+    batch: tuple[int, ...]
+    vector: int
+    offsets: tuple[int, ...]
+
+    @property
+    def index_shape(self) -> tuple[int, ...]:
+        shape = list(self.batch)
+        if self.vector < len(shape) + 1 and not (len(self.named) == 1 and self.vector < 0):
+            shape.insert(self.vector, len(self.named))
+        return tuple(shape)
+
+    @property
+    def whole(self) -> tuple[int, ...]:
+        """Shape of the windows: a gather's output, a scatter's updates."""
+        kept = iter(w for a, w in enumerate(self.windows) if a not in self.left_out)
+        batch = iter(self.batch)
+        rank = len(self.batch) + len(self.offsets)
+        return tuple(next(kept) if a in self.offsets else next(batch) for a in range(rank))
+
+    def vectors(self, indices: np.ndarray) -> np.ndarray:
+        return np.moveaxis(indices, self.vector, -1)
+
+    def split(self, place: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
+        """A place of ``whole`` as that of a vector, and one in a window."""
+        batch = tuple(p for a, p in enumerate(place) if a not in self.offsets)
+        kept = iter([p for a, p in enumerate(place) if a in self.offsets])
+        within = [0 if a in self.left_out else next(kept) for a in range(len(self.dims))]
+        return batch, within
+
+
+def drawn(rng: np.random.Generator) -> Numbers:
+    rank = int(rng.integers(1, 4))
+    dims = tuple(int(rng.choice([2, 3, 5, 7])) for _ in range(rank))
+    named = tuple(rng.permutation(rank)[: rng.integers(1, rank + 1)].tolist())
+    left_out = tuple(a for a in range(rank) if rng.random() < 0.4)
+    windows = tuple(
+        1 if a in left_out else d if rng.random() < 0.3 else int(rng.integers(1, d + 1))
+        for a, d in enumerate(dims)
+    )
+    batch = tuple(int(n) for n in rng.choice([1, 2, 3], rng.integers(0, 3)))
+    kept = rank - len(left_out)
+    offsets = tuple(sorted(rng.permutation(len(batch) + kept)[:kept].tolist()))
+    vector = int(rng.integers(0, len(batch) + 1))
+    return Numbers(dims, windows, left_out, named, batch, vector, offsets)
+
+
+def gathered(n: Numbers, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    y = np.empty(n.whole, x.dtype)
+    vectors = n.vectors(indices)
+    for place in np.ndindex(*n.whole):
+        batch, at = n.split(place)
+        for axis, start in zip(n.named, vectors[batch], strict=True):
+            at[axis] += min(max(int(start), 0), n.dims[axis] - n.windows[axis])
+        y[place] = x[tuple(at)]
+    return y
+
+
+def scattered(
+    n: Numbers, x: np.ndarray, indices: np.ndarray, updates: np.ndarray, join: Callable[..., Any]
+) -> np.ndarray:
+    y, vectors = x.copy(), n.vectors(indices)
+    for place in np.ndindex(*n.whole):
+        batch, at = n.split(place)
+        starts = dict(zip(n.named, map(int, vectors[batch]), strict=True))
+        if all(0 <= s <= n.dims[a] - n.windows[a] for a, s in starts.items()):
+            at = [p + starts.get(a, 0) for a, p in enumerate(at)]
+            with np.errstate(over="ignore"):
+                y[tuple(at)] = join(y[tuple(at)], updates[place])
+    return y
+
+
+def gather_options(n: Numbers) -> dict[str, Any]:
+    return {
+        "offset_dims": n.offsets, "collapsed_slice_dims": n.left_out, "start_index_map": n.named,
+        "index_vector_dim": n.vector, "slice_sizes": n.windows,
+    }  # fmt: skip
+
+
+def scatter_options(n: Numbers) -> dict[str, Any]:
+    return {
+        "update_window_dims": n.offsets, "inserted_window_dims": n.left_out,
+        "scatter_dims_to_operand_dims": n.named, "index_vector_dim": n.vector,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_gathers(seed: int, check: Check) -> None:
+    rng = np.random.default_rng(seed)
+    n = drawn(rng)
+    dtype = str(rng.choice(["float32", "int32", "int64", "bool", "int8"]))
+    kind = str(rng.choice(["int32", "int64", "int8"]))
+    x = numbers(n.dims, dtype, seed)
+    indices = rng.integers(-3, 9, n.index_shape).astype(kind)
+    wanted = gathered(n, x, indices)
+    on_device = dtype in ("float32", "int32") and kind == "int32"
+    check("STABLEHLO_GATHER", [x, indices], [wanted], gather_options(n), on_device=on_device)
+    check("STABLEHLO_GATHER", [x, Fixed(indices)], [wanted], gather_options(n))
+
+
+def test_a_vector_axis_behind_the_last(check: Check) -> None:
+    x, indices = numbers((5, 3), "float32"), np.int32([[4, 0], [9, -1]])
+    n = Numbers((5, 3), (1, 3), (0,), (0,), (2, 2), 2, (2,))
+    wanted = x[np.clip(indices, 0, 4)]
+    check("STABLEHLO_GATHER", [x, indices], [wanted], gather_options(n), on_device=True)
+    check("STABLEHLO_SCATTER", [x, np.int32([1, 7]), x[:2]],
+          [np.stack([x[0], x[0], x[2], x[3], x[4]])],
+          scatter_options(Numbers((5, 3), (1, 3), (0,), (0,), (2,), 1, (1,))),
+          {"update_computation_subgraph_index": (["float32"] * 2, second)}, on_device=True)  # fmt: skip
+
+
+def test_far_indices(check: Check) -> None:
+    x = numbers((300,), "float32")
+    for dtype in ("int64", "uint64", "uint32", "uint8", "int8", "int32"):
+        info = np.iinfo(dtype)
+        indices = np.array([[info.min], [info.max], [5]], dtype)
+        n = Numbers((300,), (1,), (0,), (0,), (3,), 1, ())
+        wanted = gathered(n, x, indices)
+        check("STABLEHLO_GATHER", [x, indices], [wanted], gather_options(n))
+        updates = np.float32([1, 2, 3])
+        regions = {"update_computation_subgraph_index": (["float32"] * 2, one("STABLEHLO_ADD"))}
+        wanted = scattered(n, x, indices, updates, np.add)
+        check("STABLEHLO_SCATTER", [x, indices, updates], [wanted], scatter_options(n), regions)
+
+
+def second(net: Net, arguments: list[int]) -> list[int]:
+    return [arguments[1]]
+
+
+def difference_of_squares(net: Net, arguments: list[int]) -> list[int]:
+    """a * 3 - b: neither known nor commutative."""
+    dtype = net.tensors[arguments[0]].fields["type"]
+    by = {0: "float32", 2: "int32", 4: "int64"}[dtype]
+    three, made, result = net.tensor("t", (), by, data=np.array(3, by)), 0, 0
+    made, result = net.tensor("m", (), by), net.tensor("r", (), by)
+    net.add("STABLEHLO_MULTIPLY", [arguments[0], three], [made])
+    net.add("STABLEHLO_SUBTRACT", [made, arguments[1]], [result])
+    return [result]
+
+
+REGIONS: dict[str, tuple[Body, Callable[..., Any]]] = {
+    "add": (one("STABLEHLO_ADD"), np.add),
+    "multiply": (one("STABLEHLO_MULTIPLY"), np.multiply),
+    "maximum": (one("STABLEHLO_MAXIMUM"), np.maximum),
+    "minimum": (one("MINIMUM"), np.minimum),
+    "replace": (second, lambda a, b: b),
+    "own": (difference_of_squares, lambda a, b: a * 3 - b),
+}
+
+
+@pytest.mark.parametrize("name", REGIONS)
+@pytest.mark.parametrize("seed", range(8))
+def test_scatters(seed: int, name: str, check: Check) -> None:
+    rng = np.random.default_rng([seed, len(name)])
+    n = drawn(rng)
+    dtype = str(rng.choice(["float32", "int32", "int64"]))
+    x, updates = numbers(n.dims, dtype, seed), numbers(n.whole, dtype, seed + 1)
+    kind = str(rng.choice(["int32", "int64"]))
+    indices = rng.integers(-1, 6, n.index_shape).astype(kind)
+    body, join = REGIONS[name]
+    wanted = scattered(n, x, indices, updates, join)
+    regions = {"update_computation_subgraph_index": ([dtype] * 2, body)}
+    on_device = dtype != "int64" and kind == "int32" and name != "own"
+    options = scatter_options(n)
+    check("STABLEHLO_SCATTER", [x, indices, updates], [wanted], options, regions,
+          on_device=on_device)  # fmt: skip
+    check("STABLEHLO_SCATTER", [Fixed(x), Fixed(indices), updates], [wanted], options, regions)
+
+
+def test_windows_that_do_not_fit_are_dropped_whole(check: Check) -> None:
+    n = Numbers((5, 7), (2, 3), (), (0, 1), (4,), 1, (1, 2))
+    indices = np.int32([[4, 0], [0, 5], [3, 4], [-1, 2]])
+    x, updates = np.zeros((5, 7), np.float32), np.ones((4, 2, 3), np.float32)
+    wanted = np.zeros((5, 7), np.float32)
+    wanted[3:, 4:] = 1
+    regions = {"update_computation_subgraph_index": (["float32"] * 2, one("STABLEHLO_ADD"))}
+    check("STABLEHLO_SCATTER", [x, indices, updates], [wanted], scatter_options(n), regions,
+          on_device=True)  # fmt: skip
+
+
+def test_logic_of_bool(check: Check) -> None:
+    x, updates = np.array([True, False, True]), np.array([False, True, True, False])
+    indices = np.int32([[0], [1], [5], [2]])
+    n = Numbers((3,), (1,), (0,), (0,), (4,), 1, ())
+    for code, join in (("STABLEHLO_AND", np.logical_and), ("LOGICAL_OR", np.logical_or)):
+        regions = {"update_computation_subgraph_index": (["bool"] * 2, one(code))}
+        wanted = scattered(n, x, indices, updates, join)
+        check("STABLEHLO_SCATTER", [x, indices, updates], [wanted], scatter_options(n), regions)
+
+
+def test_regions_that_are_not_elementwise(tmp_path: Path) -> None:
+    def body(net: Net, arguments: list[int]) -> list[int]:
+        result = net.tensor("r")
+        net.add("STABLEHLO_RESHAPE", arguments[:1], [made := net.tensor("m")])
+        net.add("STABLEHLO_TRANSPOSE", [made], [result])
+        return [result]
+
+    n = Numbers((3,), (1,), (0,), (0,), (2,), 1, ())
+    net, feeds = single(
+        "STABLEHLO_SCATTER", [np.ones(3, np.float32), np.int32([[0], [1]]), np.ones(2, np.float32)],
+        [((3,), "float32")], scatter_options(n),
+        {"update_computation_subgraph_index": (["float32"] * 2, body)},
+    )  # fmt: skip
+    with pytest.raises(UnsupportedLayerError, match="region.*STABLEHLO_RESHAPE, STABLEHLO_TRANSP"):
+        run(tmp_path / "m.tflite", "numpy", net.file(), feeds)
+
+
+X, INDICES = np.ones((3, 5), np.float32), np.zeros((2, 1), np.int32)
+GATHERS: list[dict[str, Any]] = [
+    {"slice_sizes": [1]}, {"slice_sizes": [4, 5]}, {"slice_sizes": [-1, 5]},
+    {"start_index_map": [2]}, {"start_index_map": [0, 0]}, {"start_index_map": []},
+    {"collapsed_slice_dims": [1]}, {"collapsed_slice_dims": [2]}, {"offset_dims": [0, 1]},
+    {"offset_dims": [5]}, {"index_vector_dim": 3}, {"index_vector_dim": -1},
+    {"index_vector_dim": 0},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", GATHERS, ids=str)
+def test_gathers_that_cannot_be(wrong: dict[str, Any], tmp_path: Path) -> None:
+    good = {"offset_dims": [1], "collapsed_slice_dims": [0], "start_index_map": [0],
+            "index_vector_dim": 1, "slice_sizes": [1, 5]}  # fmt: skip
+    net, feeds = single("STABLEHLO_GATHER", [X, INDICES], [((2, 5), "float32")], good | wrong)
+    with pytest.raises(ShapeError, match=r"operator 0 \(STABLEHLO_GATHER\)"):
+        run(tmp_path / "m.tflite", "numpy", net.file(), feeds)
+
+
+SCATTERS: list[dict[str, Any]] = [
+    {"update_window_dims": [0]}, {"update_window_dims": [1, 1]}, {"update_window_dims": [7]},
+    {"inserted_window_dims": []}, {"inserted_window_dims": [2]}, {"inserted_window_dims": [1]},
+    {"scatter_dims_to_operand_dims": [2]}, {"scatter_dims_to_operand_dims": [0, 0]},
+    {"scatter_dims_to_operand_dims": []}, {"index_vector_dim": 3}, {"index_vector_dim": -1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["known", "interpreted"])
+@pytest.mark.parametrize("wrong", SCATTERS, ids=str)
+def test_scatters_that_cannot_be(wrong: dict[str, Any], own: bool, tmp_path: Path) -> None:
+    good = {"update_window_dims": [1], "inserted_window_dims": [0],
+            "scatter_dims_to_operand_dims": [0], "index_vector_dim": 1}  # fmt: skip
+    body = difference_of_squares if own else one("STABLEHLO_ADD")
+    net, feeds = single(
+        "STABLEHLO_SCATTER", [X, INDICES, X[:2]], [((3, 5), "float32")], good | wrong,
+        {"update_computation_subgraph_index": (["float32"] * 2, body)},
+    )  # fmt: skip
+    with pytest.raises(VknnError, match=r"operator 0 \(STABLEHLO_SCATTER\)"):
+        run(tmp_path / "m.tflite", "numpy", net.file(), feeds)
