@@ -44,6 +44,7 @@ HOST_FILES = (
 SAMPLED_FILES = (
     "formats/onnx/attention/*.py",
     "formats/onnx/test_hostile.py",
+    "formats/tflite/stablehlo/*.py",
     "ops/chain/test_head.py",
     "ops/chain/test_inverted.py",
     "ops/chain/test_pairs.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vknn.errors import ModelFormatError, UnsupportedLayerError
@@ -11,7 +12,7 @@ from vknn.formats.tflite.custom import known_type
 from vknn.formats.tflite.model import TfliteModel
 from vknn.formats.tflite.reader import parse_model
 from vknn.formats.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord
-from vknn.formats.tflite.regions import REGIONS, region_ends
+from vknn.formats.tflite.regions import REGIONS, region_ends, region_problem
 from vknn.formats.tflite.registry import OperatorType
 from vknn.graph import DType
 
@@ -66,6 +67,9 @@ def _check_arity(operator: OperatorRecord, type_: OperatorType, file: str | None
         raise ModelFormatError(f"{place} {problem}", file=file)
 
 
+#: Calls within calls, and operators with those of all calls in their place, that a model may have.
+_MOST_DEPTH = 50
+_MOST_OPERATORS = 1 << 20
 #: Control flow operator -> options that name subgraphs, and number of inputs not passed to them.
 _CALLS = {
     "CALL": (("subgraph",), 0),
@@ -78,23 +82,40 @@ _CALLS = {
 
 
 def check_calls(record: ModelRecord, file: str | None = None) -> None:
-    """Check: ModelFormatError for calls that are recursive or name subgraphs that do not fit."""
-    called: dict[int, set[int]] = {}
+    """Check: ModelFormatError for calls that are recursive, too many, or name subgraphs that do not
+    fit."""
+    called: dict[int, list[int]] = {}
     for graph in record.subgraphs:
         for operator in graph.operators:
             for option, number in _called(operator):
                 problem = _call_problem(record, operator, option, number)
                 problem = problem or _condition_problem(record, graph, operator)
+                if operator.code in REGIONS and not problem:
+                    problem = region_problem(graph, operator, record.subgraphs[number])
                 if problem:
                     place = f"operator {operator.index} ({operator.type}) of subgraph {graph.index}"
                     raise ModelFormatError(f"{place}: {problem}", file=file)
-                called.setdefault(graph.index, set()).add(number)
-    pending = set(called)
-    while ready := {g for g in pending if called[g].isdisjoint(pending)}:
+                called.setdefault(graph.index, []).append(number)
+    if problem := _nesting_problem(record, called):
+        raise ModelFormatError(problem, file=file)
+
+
+def _nesting_problem(record: ModelRecord, called: Mapping[int, Sequence[int]]) -> str | None:
+    """What is wrong with the calls of each subgraph together: circles, depth, sizes."""
+    sizes = [len(graph.operators) for graph in record.subgraphs]
+    pending, depth = set(called), 0
+    while ready := {g for g in pending if pending.isdisjoint(called[g])}:
+        depth += 1
+        if depth > _MOST_DEPTH:
+            return f"subgraphs call one another more than {_MOST_DEPTH} deep"
+        for g in ready:
+            sizes[g] += sum(sizes[callee] for callee in called[g])
         pending -= ready
     if pending:
         circle = ", ".join(map(str, sorted(pending)))
-        raise ModelFormatError(f"subgraphs {circle} call one another in a circle", file=file)
+        return f"subgraphs {circle} call one another in a circle"
+    most = max(sizes, default=0)
+    return f"its calls are {most} operators, written out" if most > _MOST_OPERATORS else None
 
 
 def _called(operator: OperatorRecord) -> list[tuple[str, int]]:
@@ -111,13 +132,16 @@ def _called(operator: OperatorRecord) -> list[tuple[str, int]]:
 def _condition_problem(
     record: ModelRecord, graph: SubgraphRecord, operator: OperatorRecord
 ) -> str | None:
-    """What is wrong with the tensor that decides in an IF or a WHILE."""
+    """What is wrong with the tensor that decides in an IF, a WHILE or a sort."""
     if operator.code == "IF":
         if operator.inputs[0] == -1:
             return "has no condition"
         condition = graph.tensors[operator.inputs[0]]
     elif operator.code in ("WHILE", "STABLEHLO_WHILE"):
         decides = record.subgraphs[operator.options["cond_subgraph_index"]]
+        condition = decides.tensors[decides.outputs[0]]
+    elif operator.code == "STABLEHLO_SORT":
+        decides = record.subgraphs[operator.options[REGIONS[operator.code]]]
         condition = decides.tensors[decides.outputs[0]]
     else:
         return None
@@ -130,6 +154,8 @@ def _call_problem(
 ) -> str | None:
     if not 0 <= number < len(record.subgraphs):
         return f"names subgraph {number} of {len(record.subgraphs)}"
+    if -1 in operator.inputs:
+        return f"lacks its input {operator.inputs.index(-1)}"
     callee = record.subgraphs[number]
     _, skipped = _CALLS.get(operator.code, ((), 0))
     given, made = len(operator.inputs) - skipped, len(operator.outputs)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from vknn import run_limits
+from vknn.formats.layer_errors import Malformed
 from vknn.formats.tflite.records import OperatorRecord
 from vknn.formats.tflite.scatter_numbers import ScatterNumbers
 
@@ -27,7 +28,11 @@ def run_region(
 
 def _sorted(arrays: Sequence[np.ndarray], dimension: int, evaluate: Evaluate) -> list[np.ndarray]:
     """A stable merge sort: each element counts those of the neighbouring run that go before it."""
-    axis = dimension % max(1, arrays[0].ndim)
+    rank = arrays[0].ndim
+    if len({array.shape for array in arrays}) > 1 or not -rank <= dimension < rank:
+        shapes = ", ".join(str(list(array.shape)) for array in arrays)
+        raise Malformed(f"sorts {shapes} along axis {dimension}")
+    axis = dimension % rank
     if arrays[0].size == 0 or arrays[0].shape[axis] < 2:
         return [array.copy() for array in arrays]
     moved = [np.moveaxis(array, axis, -1) for array in arrays]

@@ -61,11 +61,27 @@ def region_ends(operator: OperatorRecord) -> tuple[int, int]:
     return (2, 1) if operator.code == "STABLEHLO_SCATTER" else (count, count // 2)
 
 
+def region_problem(
+    graph: SubgraphRecord, operator: OperatorRecord, region: SubgraphRecord
+) -> str | None:
+    """What is wrong with the types of a region's arguments, for the operator's inputs."""
+    given = [graph.tensors[i].dtype for i in operator.inputs]
+    if operator.code == "STABLEHLO_SCATTER":
+        given = [given[0], given[2]]
+    elif operator.code == "STABLEHLO_SORT":
+        given = [dtype for dtype in given for _ in range(2)]
+    taken = [region.tensors[i].dtype for i in region.inputs]
+    kinds = [", ".join(dtype.value for dtype in dtypes) for dtypes in (taken, given)]
+    return None if taken == given else f"has a region of {kinds[0]} for {kinds[1]}"
+
+
 def function_of(region: SubgraphRecord) -> str | None:
     """Function of two scalars that a region computes, by its name in ScatterND and ReduceWindow.
 
     "none" gives the second one. None for all that is not just one known operator.
     """
+    if len(region.inputs) != 2:
+        return None
     a, b = region.inputs
     if not region.operators:
         return "none" if region.outputs[0] == b != a else None

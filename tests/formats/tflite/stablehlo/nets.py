@@ -99,7 +99,7 @@ def check(
     *,
     on_device: bool = False,
 ) -> None:
-    """Runs a model of one operator and compares: floats within 1e-5 of the largest, others equal."""
+    """The assertion that a model of one operator gives these arrays (see :func:`same`)."""
     outputs = [(array.shape, str(array.dtype)) for array in expected]
     net, feeds = single(code, inputs, outputs, options, regions)
     found = run(path, backend, net.file(), feeds, on_device)
@@ -108,7 +108,7 @@ def check(
 
 
 def same(found: np.ndarray, wanted: np.ndarray) -> None:
-    """The assertion of one output."""
+    """The assertion of one output: floats within 1e-5 of the largest, others equal."""
     assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)
     if wanted.dtype.kind == "f":
         finite = wanted[np.isfinite(wanted)]

@@ -17,7 +17,9 @@ STARTS = [(0, 0, 0), (1, 2, 1), (-3, 9, 2), (100, -100, 2**31 - 1), (-(2**31), 1
 SIZES = [(2, 3, 5), (3, 2, 7), (3, 5, 7), (1, 5, 1)]
 
 
-def window(shape: tuple[int, ...], sizes: tuple[int, ...], starts: tuple[int, ...]) -> tuple[slice, ...]:
+def window(
+    shape: tuple[int, ...], sizes: tuple[int, ...], starts: tuple[int, ...]
+) -> tuple[slice, ...]:
     firsts = [min(max(s, 0), d - n) for d, n, s in zip(shape, sizes, starts, strict=True)]
     return tuple(slice(f, f + n) for f, n in zip(firsts, sizes, strict=True))
 

@@ -130,10 +130,11 @@ def test_a_vector_axis_behind_the_last(check: Check) -> None:
     n = Numbers((5, 3), (1, 3), (0,), (0,), (2, 2), 2, (2,))
     wanted = x[np.clip(indices, 0, 4)]
     check("STABLEHLO_GATHER", [x, indices], [wanted], gather_options(n), on_device=True)
-    check("STABLEHLO_SCATTER", [x, np.int32([1, 7]), x[:2]],
-          [np.stack([x[0], x[0], x[2], x[3], x[4]])],
-          scatter_options(Numbers((5, 3), (1, 3), (0,), (0,), (2,), 1, (1,))),
-          {"update_computation_subgraph_index": (["float32"] * 2, second)}, on_device=True)  # fmt: skip
+    wanted = np.stack([x[0], x[0], x[2], x[3], x[4]])
+    regions = {"update_computation_subgraph_index": (["float32"] * 2, second)}
+    n = Numbers((5, 3), (1, 3), (0,), (0,), (2,), 1, (1,))
+    inputs = [x, np.int32([1, 7]), x[:2]]
+    check("STABLEHLO_SCATTER", inputs, [wanted], scatter_options(n), regions, on_device=True)
 
 
 def test_far_indices(check: Check) -> None:
