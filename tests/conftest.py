@@ -69,6 +69,7 @@ SAMPLED_FILES = (
     "ops/recurrent/test_rnn.py",
     "ops/test_half.py",
     "ops/test_special_values.py",
+    "peers/tflite/test_stablehlo.py",
 )
 SAMPLED = (3 - 5**0.5) / 2
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -85,23 +84,35 @@ class ScatterNumbers:
         )
 
     def places(self, indices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Places in the operand, flattened, of all elements of the updates, and which of them
-        belong to a window that is inside; both flat."""
+        """Places in the operand, flattened, of all elements of the updates, and which of them are
+        within it; both flat."""
         axes = (*self.batch_axes, *([self.vector] if self.vector < indices.ndim else []))
         vectors = indices.transpose(axes).reshape(*self.batch, len(self.indexed))
-        limits = np.array([self.dims[a] - self.windows[a] for a in self.indexed], np.int64)
-        inside = ((vectors >= 0) & (vectors <= limits)).all(axis=-1)
-        vectors = np.where(inside[..., None], vectors, 0).astype(np.int64)
-        steps = [math.prod(self.dims[a + 1 :]) for a in range(len(self.dims))]
-        starts = (vectors * np.array([steps[a] for a in self.indexed], np.int64)).sum(axis=-1)
         rank = len(self.scattered) + len(self.window_axes)
-        total = np.zeros((1,) * rank, np.int64) + self._spread(starts, self.scattered, rank)
         kept = [a for a in range(len(self.dims)) if a not in self.inserted]
-        for axis, at in zip(kept, self.window_axes, strict=True):
-            own = np.arange(self.windows[axis]) * steps[axis]
-            total = total + self._spread(own, (at,), rank)
-        whole = np.broadcast_to(self._spread(inside, self.scattered, rank), total.shape)
-        return total.reshape(-1), whole.reshape(-1)
+        at_axis = dict(zip(kept, self.window_axes, strict=True))
+        total, inside = np.zeros((1,) * rank, np.int64), np.ones((1,) * rank, bool)
+        for axis, size in enumerate(self.dims):
+            place = np.zeros((1,) * rank, np.int64)
+            if axis in self.indexed:
+                start = vectors[..., self.indexed.index(axis)]
+                low = -self.windows[axis] if start.dtype.kind == "i" else 0
+                start = np.clip(start, low, size).astype(np.int64)
+                place = self._spread(start, self.scattered, rank)
+            if axis in at_axis:
+                own = np.arange(self.windows[axis])
+                place = place + self._spread(own, (at_axis[axis],), rank)
+            inside = inside & (place >= 0) & (place < size)
+            total = total * size + place
+        whole = tuple(np.broadcast_shapes(total.shape, self._updates(rank)))
+        return tuple(np.broadcast_to(a, whole).reshape(-1) for a in (total, inside))  # type: ignore[return-value]
+
+    def _updates(self, rank: int) -> tuple[int, ...]:
+        """Shape of the updates."""
+        sizes = dict(zip(self.scattered, self.batch, strict=True))
+        kept = (w for a, w in enumerate(self.windows) if a not in self.inserted)
+        sizes |= dict(zip(self.window_axes, kept, strict=True))
+        return tuple(sizes[a] for a in range(rank))
 
     @staticmethod
     def _spread(array: np.ndarray, axes: Sequence[int], rank: int) -> np.ndarray:

@@ -4,72 +4,23 @@ of StableHLO's specification, element by element."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.formats.tflite.stablehlo.dimension_numbers import (
+    Numbers,
+    drawn,
+    gather_options,
+    scatter_options,
+)
 from tests.formats.tflite.stablehlo.nets import Body, Fixed, numbers, one, run, single
 from tests.tflite_writer import Net
 
 from vknn.errors import ShapeError, UnsupportedLayerError, VknnError
 
 Check = Callable[..., None]
-
-
-@dataclass
-class Numbers:
-    """Dimension numbers of a gather or a scatter, drawn at random."""
-
-    dims: tuple[int, ...]
-    windows: tuple[int, ...]
-    left_out: tuple[int, ...]
-    named: tuple[int, ...]
-    batch: tuple[int, ...]
-    vector: int
-    offsets: tuple[int, ...]
-
-    @property
-    def index_shape(self) -> tuple[int, ...]:
-        shape = list(self.batch)
-        if self.vector < len(shape) + 1 and not (len(self.named) == 1 and self.vector < 0):
-            shape.insert(self.vector, len(self.named))
-        return tuple(shape)
-
-    @property
-    def whole(self) -> tuple[int, ...]:
-        """Shape of the windows: a gather's output, a scatter's updates."""
-        kept = iter(w for a, w in enumerate(self.windows) if a not in self.left_out)
-        batch = iter(self.batch)
-        rank = len(self.batch) + len(self.offsets)
-        return tuple(next(kept) if a in self.offsets else next(batch) for a in range(rank))
-
-    def vectors(self, indices: np.ndarray) -> np.ndarray:
-        return np.moveaxis(indices, self.vector, -1)
-
-    def split(self, place: tuple[int, ...]) -> tuple[tuple[int, ...], list[int]]:
-        """A place of ``whole`` as that of a vector, and one in a window."""
-        batch = tuple(p for a, p in enumerate(place) if a not in self.offsets)
-        kept = iter([p for a, p in enumerate(place) if a in self.offsets])
-        within = [0 if a in self.left_out else next(kept) for a in range(len(self.dims))]
-        return batch, within
-
-
-def drawn(rng: np.random.Generator) -> Numbers:
-    rank = int(rng.integers(1, 4))
-    dims = tuple(int(rng.choice([2, 3, 5, 7])) for _ in range(rank))
-    named = tuple(rng.permutation(rank)[: rng.integers(1, rank + 1)].tolist())
-    left_out = tuple(a for a in range(rank) if rng.random() < 0.4)
-    windows = tuple(
-        1 if a in left_out else d if rng.random() < 0.3 else int(rng.integers(1, d + 1))
-        for a, d in enumerate(dims)
-    )
-    batch = tuple(int(n) for n in rng.choice([1, 2, 3], rng.integers(0, 3)))
-    kept = rank - len(left_out)
-    offsets = tuple(sorted(rng.permutation(len(batch) + kept)[:kept].tolist()))
-    vector = int(rng.integers(0, len(batch) + 1))
-    return Numbers(dims, windows, left_out, named, batch, vector, offsets)
 
 
 def gathered(n: Numbers, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
@@ -89,26 +40,12 @@ def scattered(
     y, vectors = x.copy(), n.vectors(indices)
     for place in np.ndindex(*n.whole):
         batch, at = n.split(place)
-        starts = dict(zip(n.named, map(int, vectors[batch]), strict=True))
-        if all(0 <= s <= n.dims[a] - n.windows[a] for a, s in starts.items()):
-            at = [p + starts.get(a, 0) for a, p in enumerate(at)]
+        for axis, start in zip(n.named, vectors[batch], strict=True):
+            at[axis] += int(start)
+        if all(0 <= i < d for i, d in zip(at, n.dims, strict=True)):
             with np.errstate(over="ignore"):
                 y[tuple(at)] = join(y[tuple(at)], updates[place])
     return y
-
-
-def gather_options(n: Numbers) -> dict[str, Any]:
-    return {
-        "offset_dims": n.offsets, "collapsed_slice_dims": n.left_out, "start_index_map": n.named,
-        "index_vector_dim": n.vector, "slice_sizes": n.windows,
-    }  # fmt: skip
-
-
-def scatter_options(n: Numbers) -> dict[str, Any]:
-    return {
-        "update_window_dims": n.offsets, "inserted_window_dims": n.left_out,
-        "scatter_dims_to_operand_dims": n.named, "index_vector_dim": n.vector,
-    }  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -145,7 +82,7 @@ def test_far_indices(check: Check) -> None:
         n = Numbers((300,), (1,), (0,), (0,), (3,), 1, ())
         wanted = gathered(n, x, indices)
         check("STABLEHLO_GATHER", [x, indices], [wanted], gather_options(n))
-        updates = np.float32([1, 2, 3])
+        updates = np.float32([1, 2, 3])  # the last of them is the only one inside
         regions = {"update_computation_subgraph_index": (["float32"] * 2, one("STABLEHLO_ADD"))}
         wanted = scattered(n, x, indices, updates, np.add)
         check("STABLEHLO_SCATTER", [x, indices, updates], [wanted], scatter_options(n), regions)
@@ -195,12 +132,12 @@ def test_scatters(seed: int, name: str, check: Check) -> None:
     check("STABLEHLO_SCATTER", [Fixed(x), Fixed(indices), updates], [wanted], options, regions)
 
 
-def test_windows_that_do_not_fit_are_dropped_whole(check: Check) -> None:
-    n = Numbers((5, 7), (2, 3), (), (0, 1), (4,), 1, (1, 2))
-    indices = np.int32([[4, 0], [0, 5], [3, 4], [-1, 2]])
-    x, updates = np.zeros((5, 7), np.float32), np.ones((4, 2, 3), np.float32)
+def test_only_what_is_outside_of_a_window_is_dropped(check: Check) -> None:
+    n = Numbers((5, 7), (2, 3), (), (0, 1), (5,), 1, (1, 2))
+    indices = np.int32([[4, 0], [0, 5], [3, 4], [-1, 2], [-2, -3]])
+    x, updates = np.zeros((5, 7), np.float32), np.ones((5, 2, 3), np.float32)
     wanted = np.zeros((5, 7), np.float32)
-    wanted[3:, 4:] = 1
+    wanted[4, :3] = wanted[:2, 5:] = wanted[3:, 4:] = wanted[0, 2:5] = 1
     regions = {"update_computation_subgraph_index": (["float32"] * 2, one("STABLEHLO_ADD"))}
     check("STABLEHLO_SCATTER", [x, indices, updates], [wanted], scatter_options(n), regions,
           on_device=True)  # fmt: skip

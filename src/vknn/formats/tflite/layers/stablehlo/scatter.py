@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.stablehlo.indices import bounded, grid, index_vectors
 from vknn.formats.tflite.regions import function_of
 from vknn.formats.tflite.registry import operator
 from vknn.formats.tflite.scatter_numbers import ScatterNumbers
-from vknn.graph import DType, Value
+from vknn.graph import Value
 from vknn.ops import elementwise as ew
-from vknn.ops.elementwise import logic
 from vknn.ops.indexing.scatter import ScatterND
 from vknn.ops.movement.shape import Pad
-from vknn.ops.reduction import ReduceMin
-
-_NOWHERE = int(np.iinfo(np.int32).min)
 
 
 @operator("STABLEHLO_SCATTER", inputs=3, takes_quantized=True)
 def scatter(c: Context) -> Value:
-    """The operand with updates joined to it by the region; a window that does not fit is left out.
+    """The operand with updates joined to it by the region; elements outside are left out, one by
+    one, as StableHLO's specification and TensorFlow Lite's kernel have it.
 
     Regions that are no function of ScatterND are called at run time (``region_runs``).
     """
@@ -48,23 +43,15 @@ def scatter(c: Context) -> Value:
 
 
 def _tuples(c: Context, numbers: ScatterNumbers, axes: list[int]) -> Value:
-    """Places along ``axes`` of all elements of all windows: [batch..., window..., axes]; below 0
-    in windows that do not fit."""
-    named = numbers.indexed
-    sizes, windows = ([by[a] for a in named] for by in (numbers.dims, numbers.windows))
+    """Places along ``axes`` of all elements of all windows: [batch..., window..., axes]."""
+    named, windows = numbers.indexed, [numbers.windows[a] for a in axes]
     starts = index_vectors(c, 1, numbers.vector, len(named))
-    starts = bounded(c, starts, [-1] * len(named), sizes)
-    if any(w > 1 for w in windows):
-        last = np.array([d - w for d, w in zip(sizes, windows, strict=True)], np.int32)
-        fits = c.add(logic.And(),
-                     c.add(logic.GreaterOrEqual(), starts, c.scalar(0, DType.INT32)),
-                     c.add(logic.LessOrEqual(), starts, c.constant(last, "last")))  # fmt: skip
-        fits = c.add(ReduceMin((starts.type.rank - 1,)), fits)
-        starts = c.add(logic.Where(), fits, starts, c.scalar(_NOWHERE, DType.INT32))
+    # Beyond these bounds nothing of a window is within the operand.
+    low, high = [-numbers.windows[a] for a in named], [numbers.dims[a] for a in named]
+    starts = bounded(c, starts, low, high)
     batch, count = starts.type.dims[:-1], len(axes)
     if count > len(named):
         begins, ends = (0,) * starts.type.rank, [0] * len(batch)
         starts = c.add(Pad((*begins, *ends, count - len(named))), starts)
     starts = c.reshape(starts, (*batch, *[1] * count, count))
-    windows = [numbers.windows[a] for a in axes]
     return starts if set(windows) <= {1} else c.add(ew.Add(), starts, grid(c, windows))
