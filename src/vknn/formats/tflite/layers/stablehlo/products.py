@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
 
 from vknn.formats.einsum import Labelled, contracted
-from vknn.formats.padding import padded
 from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.stablehlo.shape import hold_to_declared
 from vknn.formats.tflite.registry import operator
 from vknn.formats.tflite.scatter_numbers import strictly_rising
+from vknn.formats.window_reduction import AxisWindow, filled, window_places
 from vknn.graph import DType, Value
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.indexing.gather import Gather
 from vknn.ops.integer_matmul import IntegerProduct
-from vknn.ops.movement.shape import Slice
+from vknn.ops.movement.shape import Expand, Slice
 
 
 def _factors(c: Context) -> tuple[Value, Value]:
@@ -65,29 +63,16 @@ def _axes(c: Context, kind: str, a: Value, b: Value) -> list[tuple[int, int]]:
     return pairs
 
 
-@dataclass(frozen=True)
-class _Window:
-    """Windows over the spatial axes; ``pads``: pairs of begin and end."""
-
-    strides: tuple[int, ...]
-    pads: tuple[tuple[int, int], ...]
-    base: tuple[int, ...]
-    dilations: tuple[int, ...]
-    reversed: tuple[bool, ...]
-
-
 @operator("STABLEHLO_CONVOLUTION", inputs=2)
 def convolution(c: Context) -> Value:
     """Convolution with any order of axes, dilations of both operands, reversed kernels and groups
     of features or of batches."""
     x, w = _factors(c)
     o = c.options
-    axes = len(o["input_spatial_dimensions"])
     x = _ordered(c, x, (o["input_batch_dimension"], o["input_feature_dimension"]), "input")
     w = _ordered(
         c, w, (o["kernel_output_feature_dimension"], o["kernel_input_feature_dimension"]), "kernel"
     )
-    window = _window(c, axes)
     groups, batches = o["feature_group_count"], o["batch_group_count"]
     good = min(groups, batches) >= 1 and 1 in (groups, batches)
     good = good and w.type.dims[0] % (groups * batches) == 0
@@ -96,7 +81,13 @@ def convolution(c: Context) -> Value:
     c.require(
         good, f"has {groups} groups of features and {batches} of batches of {x.type} and {w.type}"
     )
-    for axis, turned in enumerate(window.reversed):
+    windows = _windows(c, w.type.dims[2:])
+    sizes = [window.count(d) for window, d in zip(windows, x.type.dims[2:], strict=True)]
+    shape = (x.type.dims[0] // batches, w.type.dims[0], *sizes)
+    hold_to_declared(c, _as_declared(c, shape))
+    if 0 in sizes:
+        return _back(c, c.add(Expand(shape), c.scalar(0, x.type.dtype)))
+    for axis, turned in enumerate(o["window_reversal"]):
         if turned:
             size = w.type.dims[2 + axis]
             w = c.add(Slice((size - 1,), (-size - 1,), (2 + axis,), (-1,)), w)
@@ -105,8 +96,7 @@ def convolution(c: Context) -> Value:
         x = c.reshape(x, (batches, n // batches, channels, *space))
         x = c.transpose(x, (1, 0, *range(2, x.type.rank)))
         x = c.reshape(x, (n // batches, batches * channels, *space))
-    y = _convolved(c, x, w, window, groups * batches)
-    return _back(c, y, axes)
+    return _back(c, _convolved(c, x, w, windows, groups * batches))
 
 
 def _ordered(c: Context, value: Value, first: Sequence[int], what: str) -> Value:
@@ -117,78 +107,78 @@ def _ordered(c: Context, value: Value, first: Sequence[int], what: str) -> Value
     return c.transpose(value, axes)
 
 
-def _back(c: Context, y: Value, axes: int) -> Value:
+def _output_order(c: Context, rank: int) -> tuple[int, ...]:
+    """Axes of the output that are its batch, its features and its spatial ones."""
     o = c.options
     order = (o["output_batch_dimension"], o["output_feature_dimension"],
              *o["output_spatial_dimensions"])  # fmt: skip
-    good = sorted(order) == list(range(axes + 2))
-    c.require(good, f"has the axes {list(order)} of its output")
-    return c.transpose(y, [order.index(a) for a in range(axes + 2)])
+    c.require(sorted(order) == list(range(rank)), f"has the axes {list(order)} of its output")
+    return order
 
 
-def _window(c: Context, axes: int) -> _Window:
-    o = c.options
-    ones = (1,) * axes
-    strides, base, dilations = (
-        tuple(o[name]) or ones for name in ("window_strides", "lhs_dilation", "rhs_dilation")
-    )
+def _as_declared(c: Context, shape: Sequence[int]) -> list[int]:
+    order = _output_order(c, len(shape))
+    return [shape[order.index(a)] for a in range(len(shape))]
+
+
+def _back(c: Context, y: Value) -> Value:
+    order = _output_order(c, y.type.rank)
+    return c.transpose(y, [order.index(a) for a in range(y.type.rank)])
+
+
+def _windows(c: Context, kernel: Sequence[int]) -> list[AxisWindow]:
+    """Windows along the spatial axes; what the file leaves out is 1 or 0."""
+    o, axes = c.options, len(kernel)
+    names = ("window_strides", "lhs_dilation", "rhs_dilation")
+    strides, base, dilations = (tuple(o[name]) or (1,) * axes for name in names)
     pads = tuple(o["padding"]) or (0,) * (2 * axes)
-    turned = tuple(map(bool, o["window_reversal"])) or (False,) * axes
-    lengths = {len(strides), len(base), len(dilations), len(turned)}
-    good = lengths == {axes} and len(pads) == 2 * axes and min((*strides, *base, *dilations, 1)) > 0
-    c.require(good, f"has windows by {list(strides)}, {list(pads)}, {list(base)}, "
-              f"{list(dilations)}, {list(turned)} over {axes} axes")  # fmt: skip
-    pairs = tuple(zip(pads[::2], pads[1::2], strict=True))
-    return _Window(strides, pairs, base, dilations, turned)
+    lengths = {len(strides), len(base), len(dilations), len(o["window_reversal"]) or axes}
+    good = lengths == {axes} and len(pads) == 2 * axes
+    good = good and min((*strides, *base, *dilations, *kernel), default=1) > 0
+    c.require(good, f"has windows {list(kernel)} by {list(strides)}, {list(pads)}, {list(base)}, "
+              f"{list(dilations)}")  # fmt: skip
+    pairs = zip(pads[::2], pads[1::2], strict=True)
+    each = zip(kernel, strides, pairs, base, dilations, strict=True)
+    return [AxisWindow(*window) for window in each]
 
 
-def _convolved(c: Context, x: Value, w: Value, window: _Window, groups: int) -> Value:
+def _convolved(c: Context, x: Value, w: Value, windows: Sequence[AxisWindow], groups: int) -> Value:
     """The convolution of [N, C, spatial...] with [M, C / groups, spatial...]."""
-    axes, strides, dilations = x.type.rank - 2, window.strides, window.dilations
-    floats, pads = x.type.dtype.is_float, window.pads
-    plain = set(window.base) <= {1} and min((0, *(p for pair in pads for p in pair))) >= 0
+    axes, floats = len(windows), x.type.dtype.is_float
+    plain = all(window.base_dilation == 1 and min(window.pads) >= 0 for window in windows)
     if not (plain and floats):
-        zero = c.scalar(0, x.type.dtype)
-        low, high = ([0, 0, *(pair[end] for pair in pads)] for end in (0, 1))
-        x = padded(c, x, low, high, [0, 0, *(b - 1 for b in window.base)], zero)
-        pads = ((0, 0),) * axes
+        each = [AxisWindow(1), AxisWindow(1), *windows]
+        x, (_, _, *windows) = filled(c, x, c.scalar(0, x.type.dtype), each)
     if not floats:
-        return _integers(c, x, w, window, groups)
+        return _integers(c, x, w, windows, groups)
     if axes > 3:
         c.refuse(f"a convolution over {axes} axes")
     if axes == 0:
         x, w = (c.reshape(v, (*v.type.dims, 1)) for v in (x, w))
-        strides, pads, dilations = (1,), ((0, 0),), (1,)
-    flat = (*(a for a, _ in pads), *(b for _, b in pads))
-    y = c.add(Conv(strides, flat, dilations, groups), x, w)
+        windows = [AxisWindow(1)]
+    pads = tuple(window.pads[end] for end in (0, 1) for window in windows)
+    strides, dilations = (tuple(getattr(window, name) for window in windows)
+                          for name in ("stride", "dilation"))  # fmt: skip
+    y = c.add(Conv(strides, pads, dilations, groups), x, w)
     return c.reshape(y, y.type.dims[: 2 + axes])
 
 
-def _integers(c: Context, x: Value, w: Value, window: _Window, groups: int) -> Value:
+def _integers(c: Context, x: Value, w: Value, windows: Sequence[AxisWindow], groups: int) -> Value:
     """The same of integers, whose sums wrap around: windows beside each other times the kernels."""
     n, channels, *space = x.type.dims
     maps, depth, *kernel = w.type.dims
-    sizes: list[int] = []
-    for axis, (size, k) in enumerate(zip(space, kernel, strict=True)):
-        extent = (k - 1) * window.dilations[axis] + 1
-        c.require(k >= 1 and extent <= size, f"has a kernel of {extent} for {size} elements")
-        sizes.append((size - extent) // window.strides[axis] + 1)
-        c.makeable(sizes[-1] * k, DType.INT32)
-        places = _places(sizes[-1], k, window.strides[axis], window.dilations[axis])
-        x = c.add(Gather(2 + 2 * axis, from_end=False), x, c.constant(places, f"windows{axis}"))
+    sizes = [window.count(size) for window, size in zip(windows, space, strict=True)]
+    for axis, window in enumerate(windows):
+        c.makeable(sizes[axis] * window.size, DType.INT32)
+        found = c.constant(window_places(sizes[axis], window), f"windows{axis}")
+        x = c.add(Gather(2 + 2 * axis, from_end=False), x, found)
     count = len(space)
     x = c.reshape(x, (n, groups, channels // groups, *x.type.dims[2:]))
     outer, inner = (tuple(3 + 2 * a + i for a in range(count)) for i in (0, 1))
     x = c.transpose(x, (1, 0, *outer, 2, *inner))
-    rows, columns = (int(np.prod(d, dtype=object)) for d in ((n, *sizes), (depth, *kernel)))
+    rows, columns = math.prod((n, *sizes)), math.prod((depth, *kernel))
     x = c.reshape(x, (groups, rows, columns))
     matrix = c.transpose(c.reshape(w, (groups, maps // groups, columns)), (0, 2, 1))
     y = c.reshape(c.add(IntegerProduct(), x, matrix), (groups, n, *sizes, maps // groups))
     y = c.transpose(y, (1, 0, 2 + count, *range(2, 2 + count)))
     return c.reshape(y, (n, maps, *sizes))
-
-
-def _places(count: int, size: int, stride: int, dilation: int) -> np.ndarray[Any, Any]:
-    """Elements of windows along an axis: int32 [windows, size]."""
-    places = np.arange(count)[:, None] * stride + np.arange(size) * dilation
-    return places.astype(np.int32)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.formats.tflite.context import Context
+from vknn.formats.tflite.layers.stablehlo.shape import hold_to_declared
 from vknn.formats.tflite.regions import function_of
 from vknn.formats.tflite.registry import operator
 from vknn.formats.tflite.scatter_numbers import strictly_rising
@@ -16,6 +17,7 @@ from vknn.formats.window_reduction import (
     is_neutral,
     joined,
     reduced_windows,
+    window_places,
 )
 from vknn.graph import DType, Value
 from vknn.ops import reduction as rd
@@ -97,6 +99,8 @@ def reduce_window(c: Context) -> list[Value]:
     take part in each window, too."""
     values, first = _operands(c)
     windows = _windows(c, values[0])
+    sizes = zip(windows, values[0].type.dims, strict=True)
+    hold_to_declared(c, [window.count(size) for window, size in sizes])
     function = function_of(c.region)
     if function in _REDUCTIONS and len(values) == 1:
         return [reduced_windows(c, values[0], function, first[0], windows)]
@@ -131,11 +135,9 @@ def _along(c: Context, values: list[Value], axis: int, window: AxisWindow) -> li
     if window.is_each:
         return values
     dims = values[0].type.dims
-    extent = (window.size - 1) * window.dilation + 1
-    count = max(0, (dims[axis] - extent) // window.stride + 1)
+    count = window.count(dims[axis])
     c.makeable(window.size * count, DType.INT32)
-    places = np.arange(window.size)[:, None] * window.dilation + np.arange(count) * window.stride
-    found = c.constant(places.astype(np.int32), "windows")
+    found = c.constant(window_places(count, window).T.copy(), "windows")
     order = (axis, *range(axis), *range(axis + 1, len(dims) + 1))
     rows = [c.transpose(c.add(Gather(axis, from_end=False), x, found), order) for x in values]
     return _in_pairs(c, rows)

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vknn.formats.padding import padded
+from vknn.formats.padding import padded, padded_shape
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops.movement.shape import Concat, Expand, Slice
+
+#: Elements of an output that the file has to declare.
+_LARGE = 1 << 20
 
 
 def declared_shape(c: Context, known: Sequence[int | None] | None = None) -> tuple[int, ...]:
@@ -24,6 +27,17 @@ def declared_shape(c: Context, known: Sequence[int | None] | None = None) -> tup
         shape = [k if d is None else d for d, k in zip(shape, known, strict=True)]
     c.require(None not in shape, f"has an output of unknown shape {c.target().shape}")
     return tuple(d for d in shape if d is not None)
+
+
+def hold_to_declared(c: Context, dims: Sequence[int]) -> None:
+    """Check: Malformed for an output that is large without the file saying so.
+
+    TensorFlow Lite works most shapes out itself, so that a file may have other ones; but a few
+    bytes of it must not ask for gigabytes.
+    """
+    declared, size = c.target().shape, math.prod(d for d in dims if d)
+    free = c.target().unranked or None in declared or tuple(dims) == declared
+    c.require(free or size < _LARGE, f"makes {list(dims)}, but its output is {list(declared)}")
 
 
 @operator("STABLEHLO_RESHAPE", takes_quantized=True)
@@ -105,6 +119,8 @@ def pad(c: Context) -> Value:
     c.require(good, f"pads {c.x.type} with {value.type}")
     names = ("edge_padding_low", "edge_padding_high", "interior_padding")
     low, high, interior = (c.options[name] for name in names)
+    if len(low) == len(high) == len(interior) == c.x.type.rank:
+        hold_to_declared(c, padded_shape(c.x.type.dims, low, high, interior))
     return padded(c, c.x, low, high, interior, c.reshape(value, ()))
 
 
