@@ -64,7 +64,7 @@ def region_ends(operator: OperatorRecord) -> tuple[int, int]:
 def region_problem(
     graph: SubgraphRecord, operator: OperatorRecord, region: SubgraphRecord
 ) -> str | None:
-    """What is wrong with the types of a region's arguments, for the operator's inputs."""
+    """Problem, as text, of a region whose arguments have other types than the operator's inputs."""
     given = [graph.tensors[i].dtype for i in operator.inputs]
     if operator.code == "STABLEHLO_SCATTER":
         given = [given[0], given[2]]

@@ -200,7 +200,10 @@ class _Converter:
         read = {i for o in region.operators for i in o.inputs if i != -1} | set(region.outputs)
         for index in read:
             data = region.tensors[index].data
-            if index not in known and data is not None and data.size == 1:
+            if index not in known and data is not None:
+                if data.size != 1:
+                    kind = f"{data.dtype}{list(data.shape)}"
+                    raise Unsupported(f"the region of subgraph {number} with a constant {kind}")
                 scalar = self.builder.constant(data.reshape(()), region.tensors[index].name)
                 known[index] = self.builder.add(Expand(shape), scalar)
         inner.run(0)

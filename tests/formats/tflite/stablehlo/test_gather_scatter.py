@@ -189,6 +189,30 @@ def test_gathers_that_cannot_be(wrong: dict[str, Any], tmp_path: Path) -> None:
         run(tmp_path / "m.tflite", "numpy", net.file(), feeds)
 
 
+def test_a_gather_whose_output_has_no_shape(tmp_path: Path) -> None:
+    options = {"offset_dims": [1], "collapsed_slice_dims": [0], "start_index_map": [0],
+               "index_vector_dim": 1, "slice_sizes": [1, 5]}  # fmt: skip
+    net, feeds = single("STABLEHLO_GATHER", [X, INDICES], [((), "float32")], options)
+    with pytest.raises(ShapeError, match=r"STABLEHLO_GATHER.*output of shape \[\], not of 2 axes"):
+        run(tmp_path / "m.tflite", "numpy", net.file(), feeds)
+
+
+def test_regions_with_long_constants(tmp_path: Path) -> None:
+    def body(net: Net, arguments: list[int]) -> list[int]:
+        both, made = net.tensor("c", data=np.float32([1, 2])), net.tensor("r")
+        net.add("ADD", [arguments[0], both], [made], {})
+        return [made]
+
+    n = Numbers((3,), (1,), (0,), (0,), (2,), 1, ())
+    net, feeds = single(
+        "STABLEHLO_SCATTER", [np.ones(3, np.float32), INDICES, np.ones(2, np.float32)],
+        [((3,), "float32")], scatter_options(n),
+        {"update_computation_subgraph_index": (["float32"] * 2, body)},
+    )  # fmt: skip
+    with pytest.raises(UnsupportedLayerError, match=r"with a constant float32\[2\]"):
+        run(tmp_path / "m.tflite", "numpy", net.file(), feeds)
+
+
 SCATTERS: list[dict[str, Any]] = [
     {"update_window_dims": [0]}, {"update_window_dims": [1, 1]}, {"update_window_dims": [7]},
     {"inserted_window_dims": []}, {"inserted_window_dims": [2]}, {"inserted_window_dims": [1]},

@@ -77,6 +77,8 @@ def _arranged(
     left_out, offsets = c.options["collapsed_slice_dims"], tuple(c.options["offset_dims"])
     kept = [a for a in range(len(sizes)) if a not in left_out]
     rank = batches + len(kept)
+    declared = c.target().shape  # TensorFlow Lite's kernel relies on its rank
+    c.require(len(declared) == rank, f"has an output of shape {list(declared)}, not of {rank} axes")
     good = strictly_rising(offsets, rank) and len(offsets) == len(kept)
     c.require(good, f"puts the axes {kept} of windows at {list(offsets)} of {rank}")
     own = {at: batches + order.index(a) for at, a in zip(offsets, kept, strict=True)}
