@@ -20,12 +20,12 @@ from vknn.formats.layer_errors import Unsupported, errors_of
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.custom import known_type
 from vknn.formats.tflite.element_types import check_element_types
+from vknn.formats.tflite.lifting import lifted_constants
 from vknn.formats.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
 from vknn.formats.tflite.region_runs import run_region
-from vknn.formats.tflite.regions import REGIONS, is_interpreted, strangers
+from vknn.formats.tflite.regions import REGIONS, is_interpreted
 from vknn.formats.tflite.registry import Convert, OperatorType
 from vknn.graph import Arrays, Call, Continuation, Graph, GraphBuilder, TensorType, Value
-from vknn.ops.movement.shape import Expand
 
 Known = dict[int, Value]
 #: Most iterations of a WHILE: a condition that never becomes false is an error, not a hang.
@@ -192,20 +192,9 @@ class _Converter:
     def _lift(self, number: int, arguments: Sequence[Value]) -> list[Value]:
         """Results of a region of scalars for each element of tensors of one shape."""
         region = self.source.model.subgraphs[number]
-        if others := strangers(region):
-            raise Unsupported(f"the region of subgraph {number} with {', '.join(others)}")
-        known = dict(zip(region.inputs, arguments, strict=True))
+        known = lifted_constants(self.builder, region, arguments[0].type.dims)
+        known |= dict(zip(region.inputs, arguments, strict=True))
         inner = _Converter(self.source, region, self.builder, known)
-        shape = arguments[0].type.dims
-        read = {i for o in region.operators for i in o.inputs if i != -1} | set(region.outputs)
-        for index in read:
-            data = region.tensors[index].data
-            if index not in known and data is not None:
-                if data.size != 1:
-                    kind = f"{data.dtype}{list(data.shape)}"
-                    raise Unsupported(f"the region of subgraph {number} with a constant {kind}")
-                scalar = self.builder.constant(data.reshape(()), region.tensors[index].name)
-                known[index] = self.builder.add(Expand(shape), scalar)
         inner.run(0)
         if inner.stopped is not None:
             raise Unsupported(f"the region of subgraph {number}")

@@ -56,7 +56,6 @@ def _axes(c: Context, kind: str, a: Value, b: Value) -> list[tuple[int, int]]:
     good = len(found[0]) == len(found[1])
     for axes, value in zip(named, (a, b), strict=True):
         good = good and strictly_rising(sorted(axes), value.type.rank)
-        good = good and len(set(axes)) == len(axes)
     pairs = list(zip(*found, strict=False))
     good = good and all(a.type.dims[i] == b.type.dims[j] for i, j in pairs)
     c.require(good, f"has the {kind} axes {found[0]} and {found[1]} of {a.type} and {b.type}")
