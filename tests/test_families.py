@@ -33,6 +33,7 @@ OF_FORMATS = {
     "losses",  # written with elementwise ops, gathers and sums
     "sequences",  # lists of values: they exist only while a graph is built
     "signal",  # spectrograms and windows: written as convolutions and products
+    "stablehlo",  # its operators are ops of all families
     "sources",  # inputs and constants: values of the graph, not ops
 }
 #: The place where a family's modules are -> names in it that are no families.

@@ -32,6 +32,10 @@ SEEDS = (
 NEWER_SEEDS = (
     "random_uniform/seed1*", "multinomial/*", "stablehlo_rng_bit_generator/*", "rfft2d/*",
     "bucketize/*", "real/*",
+    "stablehlo_add/f32_2", "stablehlo_broadcast_in_dim/*", "stablehlo_case/*",
+    "stablehlo_composite/nested", "stablehlo_convolution/nhwc", "stablehlo_gather/f32_window*",
+    "stablehlo_pad/i32_crop_interior", "stablehlo_reduce/*", "stablehlo_reduce_window/f32*pad",
+    "stablehlo_scatter/f32_add_window", "stablehlo_sort/*", "stablehlo_while/*",
 )  # fmt: skip
 #: Later operators, of which there are made examples.
 LATER = (

@@ -31,7 +31,7 @@ def test_all_unknown_operators_at_once(save: Save) -> None:
     net.inputs = [net.tensor("x", (2,))]
     net.add("CONCAT_EMBEDDINGS", [0], [net.tensor("a", (2,))])
     net.add("DELEGATE", [0], [net.tensor("b", (2,))])
-    net.add("STABLEHLO_COSINE", [0], [net.tensor("c", (2,))])
+    net.add("STABLEHLO_CUSTOM_CALL", [0], [net.tensor("c", (2,))], {"call_target_name": "cufft"})
     net.add("CUSTOM", [0], [net.tensor("d", (2,))], custom_code="Mine")
     net.add("ABS", [0], [net.tensor("e", (2,))])
     net.codes[net.operators[4].fields["opcode_index"]].fields["builtin_code"] = 4321
@@ -40,8 +40,8 @@ def test_all_unknown_operators_at_once(save: Save) -> None:
         Session(save(net.file()), device="numpy")
     text = str(caught.value)
     for part in ("5 unsupported", "CONCAT_EMBEDDINGS (operator 0)", "DELEGATE (operator 1)",
-                 "STABLEHLO_COSINE (operator 2)", "custom operator Mine (operator 3)",
-                 "builtin 4321 (operator 4)"):  # fmt: skip
+                 "STABLEHLO_CUSTOM_CALL of 'cufft' (operator 2)",
+                 "custom operator Mine (operator 3)", "builtin 4321 (operator 4)"):  # fmt: skip
         assert part in text
 
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from vknn.formats.layer_context import LayerContext
 from vknn.formats.tflite.generators import generator_name
-from vknn.formats.tflite.records import OperatorRecord, Quant, SubgraphRecord, TensorRecord
+from vknn.formats.tflite.records import (
+    ModelRecord,
+    OperatorRecord,
+    Quant,
+    SubgraphRecord,
+    TensorRecord,
+)
+from vknn.formats.tflite.regions import REGIONS
 from vknn.graph import GraphBuilder, Op, Origin, Value
+
+_NO_MODEL = ModelRecord(())
 
 
 @dataclass(frozen=True)
@@ -17,7 +26,9 @@ class Context(LayerContext):
     """One operator while it is converted. Values have the layout of the file (NHWC).
 
     ``assigned`` collects the new values of variable tensors, by tensor index. ``positions``: those
-    of all generators, by name; ``moved`` collects the operator's new one.
+    of all generators, by name; ``moved`` collects the operator's new one. ``model`` has the
+    subgraphs that are regions of operators; ``lift`` gives the results of one, by its number, for
+    each element of tensors of one shape.
     """
 
     builder: GraphBuilder
@@ -27,6 +38,8 @@ class Context(LayerContext):
     assigned: dict[int, Value] = field(default_factory=dict)
     positions: Mapping[str, Value] = field(default_factory=dict)
     moved: dict[str, Value] = field(default_factory=dict)
+    model: ModelRecord = _NO_MODEL
+    lift: Callable[[int, Sequence[Value]], list[Value]] | None = None
 
     @property
     def options(self) -> Any:
@@ -44,6 +57,16 @@ class Context(LayerContext):
         tensors = self.graph.tensors
         ends = [i for i in (*self.operator.inputs[:1], *self.operator.outputs[:1]) if i != -1]
         return any(tensors[i].is_quantized for i in ends)
+
+    @property
+    def region(self) -> SubgraphRecord:
+        """The operator's region."""
+        return self.model.subgraphs[self.options[REGIONS[self.operator.code]]]
+
+    def lifted(self, arguments: Sequence[Value]) -> list[Value]:
+        """Results of the region for each element of tensors of one shape. Raises Unsupported."""
+        assert self.lift is not None
+        return self.lift(self.options[REGIONS[self.operator.code]], arguments)
 
     def source(self, number: int) -> TensorRecord:
         """The file's record of input ``number``."""

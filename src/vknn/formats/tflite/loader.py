@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vknn.errors import ModelFormatError, UnsupportedLayerError
@@ -11,6 +12,7 @@ from vknn.formats.tflite.custom import known_type
 from vknn.formats.tflite.model import TfliteModel
 from vknn.formats.tflite.reader import parse_model
 from vknn.formats.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord
+from vknn.formats.tflite.regions import REGIONS, region_ends, region_problem
 from vknn.formats.tflite.registry import OperatorType
 from vknn.graph import DType
 
@@ -45,12 +47,17 @@ def check_operators(record: ModelRecord, file: str | None = None) -> None:
             if operator.code in _CALLS:
                 continue
             if found is None:
-                kind = "custom operator " if operator.custom_code else ""
-                unknown.append(f"{kind}{operator.type} (operator {operator.index})")
+                unknown.append(f"{_unknown_type(operator)} (operator {operator.index})")
             else:
                 _check_arity(operator, found, file)
     if unknown:
         raise UnsupportedLayerError(unknown, file=file)
+
+
+def _unknown_type(operator: OperatorRecord) -> str:
+    if operator.code == "STABLEHLO_CUSTOM_CALL":
+        return f"{operator.type} of {operator.options['call_target_name']!r}"
+    return f"custom operator {operator.type}" if operator.custom_code else operator.type
 
 
 def _check_arity(operator: OperatorRecord, type_: OperatorType, file: str | None) -> None:
@@ -60,46 +67,81 @@ def _check_arity(operator: OperatorRecord, type_: OperatorType, file: str | None
         raise ModelFormatError(f"{place} {problem}", file=file)
 
 
+#: Calls within calls, and operators with those of all calls in their place, that a model may have.
+_MOST_DEPTH = 50
+_MOST_OPERATORS = 1 << 20
 #: Control flow operator -> options that name subgraphs, and number of inputs not passed to them.
 _CALLS = {
     "CALL": (("subgraph",), 0),
     "IF": (("then_subgraph_index", "else_subgraph_index"), 1),
     "WHILE": (("cond_subgraph_index", "body_subgraph_index"), 0),
+    "STABLEHLO_CASE": (("branch_subgraph_indices",), 1),
+    "STABLEHLO_COMPOSITE": (("decomposition_subgraph_index",), 0),
+    "STABLEHLO_WHILE": (("cond_subgraph_index", "body_subgraph_index"), 0),
 }
 
 
 def check_calls(record: ModelRecord, file: str | None = None) -> None:
-    """Check: ModelFormatError for calls that are recursive or name subgraphs that do not fit."""
-    called: dict[int, set[int]] = {}
+    """Check: ModelFormatError for calls that are recursive, too many, or name subgraphs that do not
+    fit."""
+    called: dict[int, list[int]] = {}
     for graph in record.subgraphs:
         for operator in graph.operators:
-            options, skipped = _CALLS.get(operator.code, ((), 0))
-            for option in options:
-                number = operator.options[option]
-                problem = _call_problem(record, operator, option, skipped)
+            for option, number in _called(operator):
+                problem = _call_problem(record, operator, option, number)
                 problem = problem or _condition_problem(record, graph, operator)
+                if operator.code in REGIONS and not problem:
+                    problem = region_problem(graph, operator, record.subgraphs[number])
                 if problem:
                     place = f"operator {operator.index} ({operator.type}) of subgraph {graph.index}"
                     raise ModelFormatError(f"{place}: {problem}", file=file)
-                called.setdefault(graph.index, set()).add(number)
-    pending = set(called)
-    while ready := {g for g in pending if called[g].isdisjoint(pending)}:
+                called.setdefault(graph.index, []).append(number)
+    if problem := _nesting_problem(record, called):
+        raise ModelFormatError(problem, file=file)
+
+
+def _nesting_problem(record: ModelRecord, called: Mapping[int, Sequence[int]]) -> str | None:
+    """What is wrong with the calls of each subgraph together: circles, depth, sizes."""
+    sizes = [len(graph.operators) for graph in record.subgraphs]
+    pending, depth = set(called), 0
+    while ready := {g for g in pending if pending.isdisjoint(called[g])}:
+        depth += 1
+        if depth > _MOST_DEPTH:
+            return f"subgraphs call one another more than {_MOST_DEPTH} deep"
+        for g in ready:
+            sizes[g] += sum(sizes[callee] for callee in called[g])
         pending -= ready
     if pending:
         circle = ", ".join(map(str, sorted(pending)))
-        raise ModelFormatError(f"subgraphs {circle} call one another in a circle", file=file)
+        return f"subgraphs {circle} call one another in a circle"
+    most = max(sizes, default=0)
+    return f"its calls are {most} operators, written out" if most > _MOST_OPERATORS else None
+
+
+def _called(operator: OperatorRecord) -> list[tuple[str, int]]:
+    """Options that name subgraphs, and the numbers of these; -1 for a list without any."""
+    options, _ = _CALLS.get(operator.code, ((), 0))
+    names = [*options, *([REGIONS[operator.code]] if operator.code in REGIONS else [])]
+    found: list[tuple[str, int]] = []
+    for name in names:
+        given = operator.options[name]
+        found += [(name, n) for n in (given or (-1,) if isinstance(given, tuple) else (given,))]
+    return found
 
 
 def _condition_problem(
     record: ModelRecord, graph: SubgraphRecord, operator: OperatorRecord
 ) -> str | None:
-    """What is wrong with the tensor that decides in an IF or a WHILE."""
+    """What is wrong with the tensor that decides in an IF, a WHILE or a sort."""
     if operator.code == "IF":
         if operator.inputs[0] == -1:
             return "has no condition"
         condition = graph.tensors[operator.inputs[0]]
-    elif operator.code == "WHILE":
+    elif operator.code in ("WHILE", "STABLEHLO_WHILE"):
         decides = record.subgraphs[operator.options["cond_subgraph_index"]]
+        condition = decides.tensors[decides.outputs[0]]
+    elif operator.code == "STABLEHLO_SORT":
+        decides = record.subgraphs[operator.options[REGIONS[operator.code]]]
         condition = decides.tensors[decides.outputs[0]]
     else:
         return None
@@ -108,17 +150,21 @@ def _condition_problem(
 
 
 def _call_problem(
-    record: ModelRecord, operator: OperatorRecord, option: str, skipped: int
+    record: ModelRecord, operator: OperatorRecord, option: str, number: int
 ) -> str | None:
-    number = operator.options[option]
     if not 0 <= number < len(record.subgraphs):
         return f"names subgraph {number} of {len(record.subgraphs)}"
+    if -1 in operator.inputs:
+        return f"lacks its input {operator.inputs.index(-1)}"
     callee = record.subgraphs[number]
+    _, skipped = _CALLS.get(operator.code, ((), 0))
     given, made = len(operator.inputs) - skipped, len(operator.outputs)
     if option == "cond_subgraph_index":
         made = 1
-    elif option == "body_subgraph_index" and made != given:
+    elif option == "body_subgraph_index" and operator.code not in REGIONS and made != given:
         return f"has {given} inputs and {made} outputs"
+    if operator.code in REGIONS:
+        given, made = region_ends(operator)
     if (len(callee.inputs), len(callee.outputs)) != (given, made):
         return (
             f"subgraph {number} has {len(callee.inputs)} inputs and {len(callee.outputs)} outputs, "

@@ -8,6 +8,7 @@ are constants of it, all other tensors that are still read are its inputs.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,8 +20,11 @@ from vknn.formats.layer_errors import Unsupported, errors_of
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.custom import known_type
 from vknn.formats.tflite.element_types import check_element_types
-from vknn.formats.tflite.generators import restarted
+from vknn.formats.tflite.generators import generator_name, restarted
+from vknn.formats.tflite.lifting import lifted_constants
 from vknn.formats.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
+from vknn.formats.tflite.region_runs import run_region
+from vknn.formats.tflite.regions import REGIONS, is_interpreted
 from vknn.formats.tflite.registry import Convert, OperatorType
 from vknn.graph import Arrays, Call, Continuation, Graph, GraphBuilder, TensorType, Value
 from vknn.ops.generator.numbers import POSITION_TYPE, position_of
@@ -28,6 +32,9 @@ from vknn.ops.generator.numbers import POSITION_TYPE, position_of
 Known = dict[int, Value]
 #: Most iterations of a WHILE: a condition that never becomes false is an error, not a hang.
 MAX_ITERATIONS = 10_000_000
+#: Operators that run other subgraphs -> the option with the subgraph that stands in their place.
+_INLINED = {"CALL": "subgraph", "STABLEHLO_COMPOSITE": "decomposition_subgraph_index"}
+_BRANCHES = ("IF", "WHILE", "STABLEHLO_CASE", "STABLEHLO_WHILE")
 
 
 @dataclass(frozen=True)
@@ -150,14 +157,24 @@ class _Converter:
         inputs = [None if i == -1 else self.value(i) for i in operator.inputs]
         if any(v is not None and not v.type.is_static for v in inputs):
             return False
-        if operator.code in ("WHILE", "IF"):
+        if operator.code in _BRANCHES:
             return self._branch(operator)
-        if operator.code == "CALL":
-            self._inline(operator.options["subgraph"], operator)
+        if operator.code in _INLINED:
+            self._inline(operator.options[_INLINED[operator.code]], operator)
             return True
+        if is_interpreted(self.source.model, operator):
+            return False
         found = known_type(operator.code, operator.custom_code)
         assert found is not None, "unknown operators are refused when a model is loaded"
-        context = Context(self.builder, self.graph, operator, inputs, positions=self.positions)
+        context = Context(
+            self.builder,
+            self.graph,
+            operator,
+            inputs,
+            positions=self.positions,
+            model=self.source.model,
+            lift=self._lift,
+        )
         place = self.source.place(self.graph, operator)
         with errors_of(place, self.source.file, context.origin.name):
             check_element_types(context)
@@ -178,8 +195,8 @@ class _Converter:
             self.known[index] = value
 
     def _branch(self, operator: OperatorRecord) -> bool:
-        """Inlines the branch of an IF whose condition is known; False for others and for WHILE."""
-        if operator.code == "IF":
+        """Inlines the branch of an IF or a CASE whose condition is known; False for others."""
+        if operator.code in ("IF", "STABLEHLO_CASE"):
             condition = self.value(operator.inputs[0])
             if condition.constant is not None:
                 self._inline(branch_of(operator, condition.constant), operator, skip=1)
@@ -200,6 +217,19 @@ class _Converter:
             raise NeedsData(None)
         self.positions.update(inner.positions)
         self._set_outputs(operator, [inner.value(i) for i in callee.outputs])
+
+    def _lift(self, number: int, arguments: Sequence[Value]) -> list[Value]:
+        """Results of a region of scalars for each element of tensors of one shape."""
+        region = self.source.model.subgraphs[number]
+        known = lifted_constants(self.builder, region, arguments[0].type.dims)
+        known |= dict(zip(region.inputs, arguments, strict=True))
+        if any(generator_name(region, o) in self.source.generators for o in region.operators):
+            raise Unsupported("random numbers in a region")
+        inner = _Converter(self.source, region, self.builder, known, {})
+        inner.run(0)
+        if inner.stopped is not None:
+            raise Unsupported(f"the region of subgraph {number}")
+        return [inner.value(i) for i in region.outputs]
 
     def partial_graph(self, outputs: Mapping[str, int]) -> Graph:
         """The graph up to ``stopped``, with a continuation that continues from there."""
@@ -241,7 +271,7 @@ class _Continuation(Continuation):
         positions = {name: arrays[name] for name in self.source.generators}
         operator = self.graph.operators[self.position]
         results: dict[int, np.ndarray] = {}
-        if operator.code in ("WHILE", "IF", "CALL"):
+        if operator.code in (*_BRANCHES, *_INLINED) or is_interpreted(self.source.model, operator):
             ins = [self._array(known, i) for i in operator.inputs]
             outs = run_control(self.source, operator, ins, call, positions)
             results = dict(zip(operator.outputs, outs, strict=True))
@@ -287,16 +317,18 @@ def run_control(
     call: Call,
     positions: dict[str, np.ndarray],
 ) -> list[np.ndarray]:
-    """Outputs of an IF, WHILE or CALL for the arrays of its inputs. Raises ShapeError.
+    """Outputs of control flow for the arrays of its inputs. Raises ShapeError.
 
     ``positions``: those of the generators, which are updated in place.
     """
     options = operator.options
     positions.update({name: position_of(0) for name in restarted(source.model, operator)})
-    if operator.code == "IF":
+    if operator.code in ("IF", "STABLEHLO_CASE"):
         return run_subgraph(source, branch_of(operator, arrays[0]), arrays[1:], call, positions)
-    if operator.code == "CALL":
-        return run_subgraph(source, options["subgraph"], arrays, call, positions)
+    if operator.code in _INLINED:
+        return run_subgraph(source, options[_INLINED[operator.code]], arrays, call, positions)
+    if is_interpreted(source.model, operator):
+        return _run_interpreted(source, operator, arrays, call)
     state = list(arrays)
     body = source.model.subgraphs[options["body_subgraph_index"]]
     variables = {t.index: initial_array(t) for t in body.tensors if t.variable}
@@ -306,10 +338,36 @@ def run_control(
         if not decision_of(operator, go_on):
             return state
         results = run_subgraph(source, body.index, state, call, positions, variables)
-        state = _next_inputs(body, state, results)
+        state = results if operator.code != "WHILE" else _next_inputs(body, state, results)
     raise ShapeError(
-        f"operator {operator.index} (WHILE) did not end within {MAX_ITERATIONS} rounds"
+        f"operator {operator.index} ({operator.code}) did not end within {MAX_ITERATIONS} rounds"
     )
+
+
+def _run_interpreted(
+    source: FileSource, operator: OperatorRecord, arrays: Sequence[np.ndarray], call: Call
+) -> list[np.ndarray]:
+    """Outputs of an operator whose region is called for its elements."""
+    number = operator.options[REGIONS[operator.code]]
+
+    def evaluate(given: Sequence[np.ndarray]) -> list[np.ndarray]:
+        types = tuple(TensorType.of(a) for a in given)
+        feeds = {str(k): array for k, array in enumerate(given)}
+        make = functools.partial(_lifted_graph, source, number, types)
+        results = call(("region", number, types), make, feeds)
+        return [results[f"result{k}"] for k in range(len(results))]
+
+    with errors_of(f"operator {operator.index} ({operator.type})", source.file):
+        return run_region(operator, arrays, evaluate)
+
+
+def _lifted_graph(source: FileSource, number: int, types: Sequence[TensorType]) -> Graph:
+    """A region for each element of inputs "0", "1"... of one shape -> "result0"..."""
+    region = source.model.subgraphs[number]
+    builder = GraphBuilder(region.name or "region")
+    arguments = [builder.input(str(k), type_) for k, type_ in enumerate(types)]
+    results = _Converter(source, region, builder, {}, {})._lift(number, arguments)
+    return builder.finish({f"result{k}": value for k, value in enumerate(results)})
 
 
 def _next_inputs(
@@ -328,7 +386,13 @@ def _next_inputs(
 
 
 def branch_of(operator: OperatorRecord, condition: np.ndarray) -> int:
-    """Number of the subgraph that an IF runs for this condition. Raises ShapeError."""
+    """Number of the subgraph that an IF or a CASE runs for this condition. Raises ShapeError."""
+    if operator.code == "STABLEHLO_CASE":
+        if condition.size != 1 or condition.dtype != np.int32:
+            kind = f"{condition.size} numbers of {condition.dtype}, not one of int32"
+            raise ShapeError(f"operator {operator.index} ({operator.code}) chooses by {kind}")
+        branches, chosen = operator.options["branch_subgraph_indices"], int(condition.reshape(()))
+        return int(branches[chosen] if 0 <= chosen < len(branches) else branches[-1])
     decided = decision_of(operator, condition)
     return int(operator.options["then_subgraph_index" if decided else "else_subgraph_index"])
 

@@ -1,0 +1,1 @@
+"""Converters of StableHLO's operators, by StableHLO's specification: nothing broadcasts."""
