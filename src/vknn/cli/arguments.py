@@ -14,7 +14,7 @@ from vknn.cli.inputs import add_image_arguments
 from vknn.errors import InputError, VknnError
 from vknn.formats.layer_files import run_layer_files
 from vknn.precision import ARITHMETICS, PRECISIONS
-from vknn.session import Session
+from vknn.session import Session, by_signature
 from vknn.tool_inputs import needed_inputs
 
 
@@ -65,6 +65,15 @@ def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
         "--disable", default="", metavar="NAMES", help="passes and parts to switch off, by comma"
     )
     add_json(parser)
+
+
+def add_signature(parser: argparse.ArgumentParser) -> None:
+    """The signature that is run."""
+    parser.add_argument(
+        "--signature",
+        metavar="KEY",
+        help="run this signature of a TensorFlow Lite model (vknn info lists them), by its names",
+    )
 
 
 def add_inputs(parser: argparse.ArgumentParser, random: bool) -> None:
@@ -152,7 +161,8 @@ def opened(args: argparse.Namespace, device: str | None = None) -> Iterator[Sess
             arithmetic=args.arithmetic,
             disable=disabled(args),
         )
-        yield stack.enter_context(session)
+        stack.enter_context(session)
+        yield by_signature(session, getattr(args, "signature", None))
 
 
 def named(values: Sequence[str], session: Session, what: str) -> dict[str, str]:

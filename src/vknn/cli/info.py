@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from vknn.cli.arguments import add_model, add_shape, disabled, opened, shapes
+from vknn.cli.arguments import add_model, add_shape, add_signature, disabled, opened, shapes
 from vknn.cli.output import show, write_json
 from vknn.coverage import coverage
 from vknn.errors import InputError, VknnError
@@ -27,6 +27,7 @@ _LATER = "planned at run time"
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
+    add_signature(parser)
     add_shape(parser)
     parser.add_argument(
         "--graph",
@@ -59,6 +60,9 @@ def run(args: argparse.Namespace) -> None:
         return
     show(_tensors("inputs", document["inputs"]))
     show(_tensors("outputs", document["outputs"]))
+    for key, signature in document.get("signatures", {}).items():
+        show(_tensors(f"signature {key}: inputs", signature["inputs"]))
+        show(_tensors(f"signature {key}: outputs", signature["outputs"]))
     if graph is not None:
         show(_counts("layers", document["layers"]))
         show(_counts("operators, after passes", document["operators"]))
@@ -130,6 +134,16 @@ def _document(args: argparse.Namespace, session: Session, graph: Graph | None) -
         "inputs": [_spec(s, hints.get(s.name)) for s in session.inputs],
         "outputs": [_spec(s, None) for s in session.outputs],
     }
+    signatures = getattr(session.model, "signatures", {})
+    if signatures:
+        models = {key: session.model.of_signature(key) for key in signatures}
+        found["signatures"] = {
+            key: {
+                "inputs": [_spec(s, model.shape_hints.get(s.name)) for s in model.inputs],
+                "outputs": [_spec(s, None) for s in model.outputs],
+            }
+            for key, model in models.items()
+        }
     if graph is not None:
         layers = {(n.origin.name, n.origin.type) for n in graph.nodes}
         after = _rewritten(args, graph)

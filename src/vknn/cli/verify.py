@@ -11,7 +11,7 @@ from rich.text import Text
 
 from vknn.answers import Recipe, find_recipe
 from vknn.answers.looking import NO_RECIPE
-from vknn.cli.arguments import add_inputs, add_model, opened, shapes
+from vknn.cli.arguments import add_inputs, add_model, add_signature, opened, shapes
 from vknn.cli.feeds import given_inputs
 from vknn.cli.functions import function_named
 from vknn.cli.output import progress, show, write_json
@@ -26,6 +26,7 @@ _UNITS = {"ms": 1e-3, "s": 1.0, "": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
+    add_signature(parser)
     add_inputs(parser, random=True)
     group = parser.add_argument_group("checks")
     usual = []

@@ -8,6 +8,7 @@ from typing import Any
 
 from vknn.formats.layer_context import LayerContext
 from vknn.formats.tflite.records import OperatorRecord, Quant, SubgraphRecord, TensorRecord
+from vknn.formats.tflite.resources import GraphState, Resource
 from vknn.graph import GraphBuilder, Origin, Value
 
 
@@ -15,13 +16,15 @@ from vknn.graph import GraphBuilder, Origin, Value
 class Context(LayerContext):
     """One operator while it is converted. Values have the layout of the file (NHWC).
 
-    ``assigned`` collects the new values of variable tensors, by tensor index.
+    ``assigned`` collects the new values of variable tensors, by tensor index. ``state``: what the
+    session keeps in variables and tables, which operators on these read and write.
     """
 
     builder: GraphBuilder
     graph: SubgraphRecord
     operator: OperatorRecord
     inputs: Sequence[Value | None]
+    state: GraphState
     assigned: dict[int, Value] = field(default_factory=dict)
 
     @property
@@ -66,6 +69,16 @@ class Context(LayerContext):
         record = self.source(number)
         self.require(record.variable, f"writes input {number}, which is not a variable")
         self.assigned[record.index] = value
+
+    def resource(self, table: bool) -> Resource:
+        """The variable or ``table`` whose handle input 0 is. Raises Malformed and NeedsData."""
+        found = self.state.resources.of(self.data(0))
+        wanted, maker = ("table", "HASHTABLE") if table else ("variable", "VAR_HANDLE")
+        self.require(
+            found.is_table == table,
+            f"its input 0 is the handle of {found.label}; it takes that of a {wanted} ({maker})",
+        )
+        return found
 
     def ints(self, number: int, what: str) -> list[int]:
         """Elements of an integer input, flattened; errors call it ``what``. See :meth:`data`."""

@@ -12,6 +12,7 @@ from vknn.formats.tflite.model import TfliteModel
 from vknn.formats.tflite.reader import parse_model
 from vknn.formats.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord
 from vknn.formats.tflite.registry import OperatorType
+from vknn.formats.tflite.resource_checks import check_resources
 from vknn.graph import DType
 
 
@@ -33,6 +34,7 @@ def load(path: Path, weights: Path | None = None) -> TfliteModel:
     record = parse_model(memoryview(data), file)
     check_operators(record, file)
     check_calls(record, file)
+    check_resources(record, _CALLS, file)
     return TfliteModel(record, file)
 
 
@@ -63,6 +65,7 @@ def _check_arity(operator: OperatorRecord, type_: OperatorType, file: str | None
 #: Control flow operator -> options that name subgraphs, and number of inputs not passed to them.
 _CALLS = {
     "CALL": (("subgraph",), 0),
+    "CALL_ONCE": (("init_subgraph_index",), 0),
     "IF": (("then_subgraph_index", "else_subgraph_index"), 1),
     "WHILE": (("cond_subgraph_index", "body_subgraph_index"), 0),
 }
@@ -115,6 +118,8 @@ def _call_problem(
         return f"names subgraph {number} of {len(record.subgraphs)}"
     callee = record.subgraphs[number]
     given, made = len(operator.inputs) - skipped, len(operator.outputs)
+    if operator.code == "CALL_ONCE" and (given or made):
+        return f"has {given} inputs and {made} outputs; it takes and gives nothing"
     if option == "cond_subgraph_index":
         made = 1
     elif option == "body_subgraph_index" and made != given:

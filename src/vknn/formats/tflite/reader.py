@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from vknn.errors import ModelFormatError, UnsupportedLayerError
 from vknn.formats.tflite.flexbuffer import BadFlexBuffer, decode
@@ -14,6 +17,7 @@ from vknn.formats.tflite.records import (
     OperatorRecord,
     SignatureRecord,
     SubgraphRecord,
+    TensorRecord,
 )
 from vknn.formats.tflite.tensors import UnknownType, ints, read_tensor, text
 from vknn.formats.tflite.verifier import IDENTIFIER, Damaged, verify
@@ -48,6 +52,8 @@ class _Reader:
         self.data = memoryview(data)
         self.file = file
         self.root = accessors.Model.GetRootAs(data, 0)
+        #: Arrays of constants by buffer, type and shape.
+        self.constants: dict[tuple[Any, ...], np.ndarray] = {}
         self.buffers = [self.buffer(i) for i in range(self.root.BuffersLength())]
 
     def model(self) -> ModelRecord:
@@ -91,9 +97,7 @@ class _Reader:
     def subgraph(self, index: int, codes: Sequence[tuple[str, str]]) -> SubgraphRecord:
         """A subgraph with its tensors and operators."""
         graph = self.root.Subgraphs(index)
-        tensors = tuple(
-            read_tensor(graph.Tensors(i), i, self.buffers) for i in range(graph.TensorsLength())
-        )
+        tensors = tuple(self.tensor(graph.Tensors(i), i) for i in range(graph.TensorsLength()))
         count = len(tensors)
         operators = tuple(
             self.operator(graph.Operators(i), i, codes, count)
@@ -104,6 +108,15 @@ class _Reader:
         record = SubgraphRecord(index, text(graph.Name()), tensors, inputs, outputs, operators)
         self.check_order(record, graph)
         return record
+
+    def tensor(self, tensor: Any, index: int) -> TensorRecord:
+        """A tensor; constants of one buffer share their array, be it in other subgraphs."""
+        record = read_tensor(tensor, index, self.buffers)
+        if record.data is None or record.sparse:
+            return record
+        key = tensor.Buffer(), record.type_name, record.shape
+        data = self.constants.setdefault(key, record.data)
+        return record if data is record.data else replace(record, data=data)
 
     def operator(
         self, operator: Any, index: int, codes: Sequence[tuple[str, str]], tensors: int

@@ -58,6 +58,8 @@ class TensorRecord:
     ``sub_byte`` is the type of integers that have fewer bits than ``dtype``. ``unranked``: an empty
     shape stands for any shape, not for a scalar. ``sparse``: the file stores ``data`` sparsely.
     ``blocks``: blockwise quantization, as the index of the tensor of scales and the block size.
+    ``resource``: the number of a variable or table (see ``resources``), of no shape and no data.
+    ``stated``: the shape as the file has it, with some size for each axis that is open.
     """
 
     index: int
@@ -71,6 +73,8 @@ class TensorRecord:
     unranked: bool = False
     sparse: bool = False
     blocks: tuple[int, int] | None = None
+    resource: bool = False
+    stated: tuple[int, ...] = ()
 
     @property
     def limits(self) -> tuple[int, int]:
@@ -83,6 +87,8 @@ class TensorRecord:
     @property
     def type_name(self) -> str:
         """Name of the element type, sub-byte types included."""
+        if self.resource:
+            return "resource"
         return self.sub_byte.name if self.sub_byte is not None else self.dtype.value
 
     @property

@@ -8,8 +8,10 @@ are constants of it, all other tensors that are still read are its inputs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -21,6 +23,7 @@ from vknn.formats.tflite.custom import known_type
 from vknn.formats.tflite.element_types import check_element_types
 from vknn.formats.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
 from vknn.formats.tflite.registry import Convert, OperatorType
+from vknn.formats.tflite.resources import GraphState, HeldState, Resources
 from vknn.graph import Arrays, Call, Continuation, Graph, GraphBuilder, TensorType, Value
 
 Known = dict[int, Value]
@@ -34,6 +37,11 @@ class FileSource:
 
     model: ModelRecord
     file: str | None = None
+
+    @functools.cached_property
+    def resources(self) -> Resources:
+        """The file's variables and tables."""
+        return Resources(self.model)
 
     def place(self, graph: SubgraphRecord, operator: OperatorRecord) -> str:
         """Index, type and output of an operator, for error messages."""
@@ -49,12 +57,16 @@ def build_graph(
     names: Mapping[int, str],
     start: int = 0,
     constants: Mapping[int, np.ndarray] | None = None,
+    held: Mapping[str, TensorType] = MappingProxyType({}),
+    assigned: Collection[str] = (),
 ) -> Graph:
     """Graph of subgraph ``number`` from operator ``start`` to its end or to where it has to wait.
 
     ``types``: types of the tensors that are inputs, by tensor index; ``names``: names of inputs
     (without one: :func:`port`); ``constants``: arrays of tensors whose data are known;
-    ``outputs``: output name -> tensor index.
+    ``outputs``: output name -> tensor index. ``held``: types of the session's state that has a
+    value (see ``resources``), inputs of those names; what is written of it is an output of its
+    name, and so is what is in ``assigned``.
     """
     record = source.model.subgraphs[number]
     builder = GraphBuilder(record.name or "tflite")
@@ -63,12 +75,14 @@ def build_graph(
         known[index] = builder.input(names.get(index, port(index)), type_)
     for index, array in (constants or {}).items():
         known[index] = builder.constant(array, port(index))
-    converter = _Converter(source, record, builder, known)
+    values = {name: builder.input(name, type_) for name, type_ in held.items()}
+    state = GraphState(source.resources, values, set(assigned))
+    converter = _Converter(source, record, builder, known, state)
     converter.run(start)
     if converter.stopped is None:
         blobs = {record.tensors[i].name: value for i, value in known.items()}
         results = {name: converter.value(i) for name, i in outputs.items()}
-        return builder.finish(results, blobs=blobs)
+        return builder.finish(results | converter.state.results, blobs=blobs)
     return converter.partial_graph(outputs)
 
 
@@ -89,9 +103,15 @@ class _Converter:
     """
 
     def __init__(
-        self, source: FileSource, graph: SubgraphRecord, builder: GraphBuilder, known: Known
+        self,
+        source: FileSource,
+        graph: SubgraphRecord,
+        builder: GraphBuilder,
+        known: Known,
+        state: GraphState,
     ) -> None:
         self.source, self.graph, self.builder, self.known = source, graph, builder, known
+        self.state = state
         self.stopped: int | None = None
         self.decisive: tuple[int, ...] = ()
 
@@ -137,9 +157,12 @@ class _Converter:
         if operator.code == "CALL":
             self._inline(operator.options["subgraph"], operator)
             return True
+        if operator.code == "CALL_ONCE":
+            self._call_once(operator)
+            return True
         found = known_type(operator.code, operator.custom_code)
         assert found is not None, "unknown operators are refused when a model is loaded"
-        context = Context(self.builder, self.graph, operator, inputs)
+        context = Context(self.builder, self.graph, operator, inputs, self.state)
         place = self.source.place(self.graph, operator)
         with errors_of(place, self.source.file, context.origin.name):
             check_element_types(context)
@@ -172,11 +195,20 @@ class _Converter:
         callee = self.source.model.subgraphs[number]
         arguments = [self.value(i) for i in operator.inputs[skip:]]
         known = dict(zip(callee.inputs, arguments, strict=True))
-        inner = _Converter(self.source, callee, self.builder, known)
+        inner = _Converter(self.source, callee, self.builder, known, self.state.copy())
         inner.run(0)
         if inner.stopped is not None:
             raise NeedsData(None)
+        self.state = inner.state
         self._set_outputs(operator, [inner.value(i) for i in callee.outputs])
+
+    def _call_once(self, operator: OperatorRecord) -> None:
+        """Adds the operators of a CALL_ONCE, unless they have run in this session."""
+        number = operator.options["init_subgraph_index"]
+        name = self.source.resources.once(number)
+        if name not in self.state.values:
+            self._inline(number, operator)
+            self.state.assign(name, self.builder.constant(np.ones((), bool), name))
 
     def partial_graph(self, outputs: Mapping[str, int]) -> Graph:
         """The graph up to ``stopped``, with a continuation that continues from there."""
@@ -186,10 +218,11 @@ class _Converter:
         read |= dict.fromkeys(i for i in outputs.values() if i in self.known)
         live = [i for i in read if self.known[i].constant is None]
         constants = {i: self.known[i].constant for i in read if self.known[i].constant is not None}
-        takes = {port(i): self.known[i] for i in live}
+        takes = {port(i): self.known[i] for i in live} | self.state.values
         continuation = _Continuation(
             self.source, self.graph, self.stopped, self.decisive, tuple(live),
             {i: c for i, c in constants.items() if c is not None}, dict(outputs),
+            tuple(self.state.values), frozenset(self.state.assigned),
         )  # fmt: skip
         return self.builder.finish(takes, continuation)
 
@@ -199,6 +232,7 @@ class _Continuation(Continuation):
     """The operators from ``position`` on: the first, if it is control flow, then the next graph.
 
     ``live`` are the tensors that the graph before gives, ``constants`` the arrays known by then.
+    ``held``: names of the session's state that it gives, too; ``assigned``: what was written of it.
     """
 
     source: FileSource
@@ -208,20 +242,23 @@ class _Continuation(Continuation):
     live: tuple[int, ...]
     constants: Mapping[int, np.ndarray]
     outputs: Mapping[str, int]
+    held: tuple[str, ...]
+    assigned: frozenset[str]
 
     def __post_init__(self) -> None:
-        self.takes = tuple(port(i) for i in self.live)
+        self.takes = (*(port(i) for i in self.live), *self.held)
         self.layers = tuple(o.type for o in self.graph.operators[self.position :])
 
     def resume(self, arrays: Mapping[str, np.ndarray], call: Call) -> Arrays:
         known = {i: arrays[port(i)] for i in self.live}
+        held = HeldState({name: arrays[name] for name in self.held}, set(self.assigned))
         operator = self.graph.operators[self.position]
-        results: dict[int, np.ndarray] = {}
-        if operator.code in ("WHILE", "IF", "CALL"):
-            ins = [self._array(known, i) for i in operator.inputs]
-            outs = run_control(self.source, operator, ins, call)
-            results = dict(zip(operator.outputs, outs, strict=True))
-        return self._next(known | results, bool(results), call)
+        if operator.code not in ("WHILE", "IF", "CALL", "CALL_ONCE"):
+            return self._next(known, self.position, held, call)
+        ins = [self._array(known, i) for i in operator.inputs]
+        outs = run_control(self.source, operator, ins, call, held)
+        known |= dict(zip(operator.outputs, outs, strict=True))
+        return self._next(known, self.position + 1, held, call)
 
     def _array(self, known: Mapping[int, np.ndarray], index: int) -> np.ndarray:
         found = known.get(index, self.constants.get(index))
@@ -231,8 +268,9 @@ class _Continuation(Continuation):
             raise ModelFormatError(f"tensor {index} has no value", file=self.source.file)
         return found
 
-    def _next(self, known: Mapping[int, np.ndarray], done: bool, call: Call) -> Arrays:
-        start = self.position + done
+    def _next(
+        self, known: Mapping[int, np.ndarray], start: int, held: HeldState, call: Call
+    ) -> Arrays:
         fixed = {i: known[i] for i in self.decisive}
         fed = {i: a for i, a in known.items() if i not in fixed}
         types = {i: TensorType.of(a) for i, a in fed.items()}
@@ -240,33 +278,49 @@ class _Continuation(Continuation):
             start,
             tuple(types.items()),
             tuple((i, a.shape, a.tobytes()) for i, a in fixed.items()),
+            held.key,
         )
+        assigned = set(held.assigned)
 
         def make() -> Graph:
             constants = {**self.constants, **fixed}
-            number = self.graph.index
-            return build_graph(self.source, number, types, self.outputs, {}, start, constants)
+            number, state = self.graph.index, held.types
+            return build_graph(
+                self.source, number, types, self.outputs, {}, start, constants, state, assigned
+            )
 
-        return call(key, make, {port(i): a for i, a in fed.items()})
+        return call(key, make, {port(i): a for i, a in fed.items()} | held.arrays)
 
 
 def run_control(
-    source: FileSource, operator: OperatorRecord, arrays: Sequence[np.ndarray], call: Call
+    source: FileSource,
+    operator: OperatorRecord,
+    arrays: Sequence[np.ndarray],
+    call: Call,
+    held: HeldState,
 ) -> list[np.ndarray]:
-    """Outputs of an IF, WHILE or CALL for the arrays of its inputs. Raises ShapeError."""
+    """Outputs of an IF, WHILE, CALL or CALL_ONCE for the arrays of its inputs.
+
+    ``held``: the session's state, updated in place. Raises ShapeError.
+    """
     options = operator.options
     if operator.code == "IF":
-        return run_subgraph(source, branch_of(operator, arrays[0]), arrays[1:], call)
+        return run_subgraph(source, branch_of(operator, arrays[0]), arrays[1:], call, held)
     if operator.code == "CALL":
-        return run_subgraph(source, options["subgraph"], arrays, call)
+        return run_subgraph(source, options["subgraph"], arrays, call, held)
+    if operator.code == "CALL_ONCE":
+        number = options["init_subgraph_index"]
+        run_subgraph(source, number, (), call, held)
+        held.assign(source.resources.once(number), np.ones((), bool))
+        return []
     state = list(arrays)
     body = source.model.subgraphs[options["body_subgraph_index"]]
     variables = {t.index: initial_array(t) for t in body.tensors if t.variable}
     for _ in range(MAX_ITERATIONS):
-        (go_on,) = run_subgraph(source, options["cond_subgraph_index"], state, call)[:1]
+        (go_on,) = run_subgraph(source, options["cond_subgraph_index"], state, call, held)[:1]
         if not decision_of(operator, go_on):
             return state
-        results = run_subgraph(source, body.index, state, call, variables)
+        results = run_subgraph(source, body.index, state, call, held, variables)
         state = _next_inputs(body, state, results)
     raise ShapeError(
         f"operator {operator.index} (WHILE) did not end within {MAX_ITERATIONS} rounds"
@@ -307,22 +361,27 @@ def run_subgraph(
     number: int,
     arrays: Sequence[np.ndarray],
     call: Call,
+    held: HeldState,
     variables: dict[int, np.ndarray] | None = None,
 ) -> list[np.ndarray]:
     """Outputs of subgraph ``number``, in its order, for the arrays of its inputs.
 
-    ``variables``: arrays of its variable tensors, updated in place; without it they have their
-    initial content. TensorFlow Lite keeps them between the iterations of a loop, and no longer.
+    ``held``: the session's state, updated in place. ``variables``: arrays of its variable tensors,
+    likewise; without it they have their initial content. TensorFlow Lite keeps them between the
+    iterations of a loop, and no longer.
     """
-    graph, held = source.model.subgraphs[number], variables or {}
-    known = held | dict(zip(graph.inputs, arrays, strict=True))
+    graph, own = source.model.subgraphs[number], variables or {}
+    known = own | dict(zip(graph.inputs, arrays, strict=True))
     types = {i: TensorType.of(a) for i, a in known.items()}
     outputs = {str(k): index for k, index in enumerate(graph.outputs)}
-    wanted = outputs | {port(i): i for i in held}
-    feeds = {port(i): a for i, a in known.items()}
-    key = ("subgraph", number, tuple(types.items()))
-    results = call(key, lambda: build_graph(source, number, types, wanted, {}), feeds)
-    held.update({i: results[port(i)] for i in held})
+    wanted = outputs | {port(i): i for i in own}
+    feeds = {port(i): a for i, a in known.items()} | held.arrays
+    state = held.types
+    key = ("subgraph", number, tuple(types.items()), held.key)
+    results = call(key, lambda: build_graph(source, number, types, wanted, {}, held=state), feeds)
+    own.update({i: results[port(i)] for i in own})
+    for name in source.resources.names & results.keys():
+        held.assign(name, results[name])
     return [results[name] for name in outputs]
 
 
