@@ -93,16 +93,13 @@ class Engine:
         """Choice of what is run: the model by one of its signatures, or by none."""
         self.model, self._signature = model, signature
         #: Whether each run depends on the one before it.
-        self.keeps_state = bool(model.state or model.variables)
+        self.keeps_state = model.keeps_state
         #: Types of the variables that the program of the latest run is for.
         self._held: dict[str, TensorType] = {}
         self._encoder = InputEncoder(model)
 
     def of_signature(self, key: str) -> Engine:
-        """The engine that runs the model by its signature ``key``, with all else in common.
-
-        Raises InputError where the model has no such signature.
-        """
+        """The engine of the model's signature ``key``, with all else in common; or InputError."""
         if not isinstance(key, str):
             raise InputError(f"signature={key!r}: expected the key of a signature, a str")
         with self.lock:
@@ -253,6 +250,12 @@ class Engine:
             self._state.clear()
             self._state.begin(self.model)
 
+    @contextmanager
+    def same_variables(self) -> Iterator[None]:
+        """Block after which the model's variables are what they were before."""
+        with self.lock, self._state.same(self.model.variables):
+            yield
+
     def forget(self) -> None:
         """Closing of all programs, and loss of packed weights: the next run builds its own."""
         self._shared.ran = None
@@ -352,10 +355,9 @@ class Engine:
             idle = [k for k, p in self._programs.items() if p not in self._streamed]
             if len(idle) > 1:  # the last is the one just made
                 _log.debug("closing the program that was used longest ago, of %d", MAX_PROGRAMS)
-                closed = self._programs.pop(idle[0])
-                latest = self._shared.latest
-                self._shared.latest = {s: p for s, p in latest.items() if p is not closed}
-                closed.close()
+                old, latest = self._programs.pop(idle[0]), self._shared.latest
+                self._shared.latest = {s: p for s, p in latest.items() if p is not old}
+                old.close()
 
     def _encoded(self, feeds: Mapping[str, Any]) -> tuple[Program, dict[str, Any]]:
         """As :meth:`_compiled`; arrays of the very types of the last ones are known again."""

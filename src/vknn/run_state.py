@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,17 @@ class RunState:
     def clear(self) -> None:
         """Loss of everything: the next look finds first values."""
         self._arrays.clear()
+
+    @contextmanager
+    def same(self, names: Collection[str]) -> Iterator[None]:
+        """Block after which what these names hold is what it was before."""
+        before = {name: self._arrays[name] for name in names if name in self._arrays}
+        try:
+            yield
+        finally:
+            for name in names:
+                self._arrays.pop(name, None)
+            self._arrays.update(before)
 
     def begin(self, model: Model) -> None:
         """First values of a model's state, as far as it has none. Raises OutOfMemoryError."""

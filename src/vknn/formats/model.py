@@ -116,6 +116,11 @@ class Model(ABC):
     #: inputs of the graph where :meth:`build` is given their types, outputs where it assigns them.
     variables: frozenset[str] = frozenset()
 
+    @property
+    def keeps_state(self) -> bool:
+        """Whether a run may depend on the one before it."""
+        return bool(self.state or self.variables)
+
     def of_signature(self, key: str) -> Model:
         """The model by another of its signatures: its own inputs and outputs, shared state.
 
