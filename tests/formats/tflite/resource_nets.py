@@ -11,6 +11,7 @@ from tests.tflite_writer import Net, Table
 
 LENGTH, WIDTH = 64, 8
 STRING, INT64 = 5, 4
+Names = Mapping[str, int]
 
 
 def handle(net: Net, name: str = "v", container: str = "") -> int:
@@ -20,11 +21,9 @@ def handle(net: Net, name: str = "v", container: str = "") -> int:
     return made
 
 
-def read(
-    net: Net, name: str, shape: Sequence[int] = (), dtype: str = "float32", **tensor: Any
-) -> int:
+def read(net: Net, name: str, shape: Sequence[int] = ()) -> int:
     """What a variable holds."""
-    made = net.tensor(f"{name} as read {len(net.tensors)}", shape, dtype, **tensor)
+    made = net.tensor(f"{name} as read {len(net.tensors)}", shape)
     net.add("READ_VARIABLE", [handle(net, name)], [made], {})
     return made
 
@@ -39,12 +38,10 @@ def once(net: Net, number: int = 1) -> None:
     net.add("CALL_ONCE", [], [], {"init_subgraph_index": number})
 
 
-def signature(
-    key: str, number: int, inputs: Mapping[str, int], outputs: Mapping[str, int]
-) -> Table:
+def signature(key: str, number: int, inputs: Names, outputs: Names) -> Table:
     """A signature of a subgraph: names of tensors."""
 
-    def pairs(names: Mapping[str, int]) -> list[Table]:
+    def pairs(names: Names) -> list[Table]:
         return [Table("TensorMap", {"name": n, "tensor_index": i}) for n, i in names.items()]
 
     fields = {"signature_key": key, "subgraph_index": number}
@@ -77,6 +74,27 @@ def growing() -> Net:
     net.add("CONCATENATION", [read(net, "v"), x], [y], {"axis": 0})
     assign(net, "v", y)
     return net
+
+
+def two_signatures(**fields: Any) -> bytes:
+    """x:0 [2, 3] and w:0 [3] -> their product; under keys "multiply" and "other" with other names.
+
+    "multiply" takes "w" and "x" in the other order. "other" is subgraph 1: "v" -> "neg" and "exp".
+    """
+    net = Net()
+    second = net.another()
+    net.inputs = [net.tensor("x:0", (2, 3)), net.tensor("w:0", (3,))]
+    net.outputs = [net.tensor("y:0", (2, 3))]
+    net.add("MUL", [0, 1], [2], {})
+    second.inputs = [second.tensor("a", (2,), shape_signature=[-1])]
+    second.outputs = [second.tensor("b", (2,)), second.tensor("c", (2,))]
+    second.add("EXP", [0], [1], {})
+    second.add("NEG", [0], [2], {})
+    given = [
+        signature("multiply", 0, {"w": 1, "x": 0}, {"y": 2}),
+        signature("other", 1, {"v": 0}, {"neg": 2, "exp": 1}),
+    ]
+    return net.file(**{"signature_defs": given} | fields)
 
 
 def packed_strings(items: Sequence[str]) -> np.ndarray:
@@ -153,20 +171,12 @@ def cached_attention() -> bytes:
     second = first.another()
     decode = _attention(second, weights, 1)
     # Other names than those of the tensors, in another order.
+    ends = dict(zip(("at", "mask", "row"), decode, strict=True))
+    many = dict(zip(("at", "mask", "rows"), prefill, strict=True))
     return first.file(
         signature_defs=[
-            signature(
-                "decode",
-                2,
-                dict(zip(("at", "mask", "row"), decode, strict=True)),
-                {"out": second.outputs[0]},
-            ),
-            signature(
-                "prefill",
-                0,
-                dict(zip(("at", "mask", "rows"), prefill, strict=True)),
-                {"out": first.outputs[0]},
-            ),
+            signature("decode", 2, ends, {"out": second.outputs[0]}),
+            signature("prefill", 0, many, {"out": first.outputs[0]}),
         ]
     )
 
