@@ -49,7 +49,7 @@ class RunState:
         self._arrays.update({name: _filled(t, first.get(name, 0)) for name, t in new.items()})
 
     def present(self, model: Model) -> dict[str, np.ndarray | DeviceArray]:
-        """What has a value of a model's state and variables."""
+        """Values of a model's state, and of those of its variables that have one."""
         if not model.state.keys() <= self._arrays.keys():
             self.begin(model)
         names = (*model.state, *model.variables)

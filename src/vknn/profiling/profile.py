@@ -325,19 +325,16 @@ def profile(
         model, weights, device=device, precision=precision, arithmetic=arithmetic
     ) as session:
         feeds = complete_feeds(session, inputs, shapes, seed)
-        engine = engine_of(session)
         if session.model.variables:  # what fills them is not part of most runs
             session.run(feeds)
-        program, encoded = engine.program(feeds), engine.encode(feeds)
+        program, encoded = engine_of(session).program(feeds), engine_of(session).encode(feeds)
         arrays = {v.name: encoded[v.name] for v in program.graph.inputs}
-        timed: list[TimedRun] = []
-        plain: list[float] = []
-        results: Mapping[str, Any] = {}
-        segments: list[Segment] = []
+        timed, plain = list[TimedRun](), list[float]()
+        results, segments = dict[str, Any](), list[Segment]()
         for number in range(warmup + runs):
             if progress is not None:
                 progress(number, warmup + runs, "run" if number >= warmup else "warm-up")
-            with engine.same_variables():
+            with engine_of(session).same_variables():
                 begin = time.perf_counter()
                 results = session.run(feeds)
                 plain.append(time.perf_counter() - begin)

@@ -134,7 +134,7 @@ class GraphState:
 
     @property
     def results(self) -> dict[str, Value]:
-        """What was written, by name."""
+        """Values that were written, by name."""
         return {name: self.values[name] for name in sorted(self.assigned)}
 
 
@@ -160,5 +160,5 @@ class HeldState:
 
     @property
     def key(self) -> Hashable:
-        """What graphs depend on: the types, and what was written before."""
+        """Key of the graphs that go on: the types, and the names of what was written before."""
         return frozenset(self.types.items()), frozenset(self.assigned)
