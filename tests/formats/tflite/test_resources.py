@@ -282,6 +282,15 @@ def once_of(number: int, inputs: int = 0, ends: int = 0) -> Net:
     return net
 
 
+def nested(depth: int) -> Net:
+    """Subgraphs of which each initializes the next."""
+    net = once_of(1)
+    for number in range(2, depth + 1):
+        nets.once(net.others[-1], number)
+        net.another()
+    return net
+
+
 def itself() -> Net:
     """A subgraph that initializes itself."""
     net = once_of(1)
@@ -370,6 +379,7 @@ def of_two_types() -> Net:
     [
         (lambda: once_of(7), r"operator 0 \(CALL_ONCE\) of subgraph 0: names subgraph 7 of 2"),
         (lambda: once_of(-1), "names subgraph -1 of 2"),
+        (lambda: nested(65), "call one another more than 64 deep; put them into one"),
         (itself, "subgraphs 0, 1 call one another in a circle"),
         (lambda: once_of(1, ends=1), "subgraph 1 has 1 inputs and 1 outputs, not 0 and 0"),
         (lambda: once_of(1, inputs=1), "has 1 inputs and 0 outputs; it takes and gives nothing"),
@@ -393,6 +403,11 @@ def test_files_that_cannot_be(make: Callable[[], Net], words: str, tmp_path: Pat
         vknn.Session(path, device="numpy")
     assert str(path) in str(caught.value)
     assert time.process_time() - begin < 2
+
+
+def test_nested_initializations_run() -> None:
+    with vknn.Session(nested(64).file(), device="numpy") as session:
+        assert session.run({})["y"].tolist() == [1]
 
 
 def test_a_handle_without_a_maker_has_no_value() -> None:

@@ -62,6 +62,9 @@ def _check_arity(operator: OperatorRecord, type_: OperatorType, file: str | None
         raise ModelFormatError(f"{place} {problem}", file=file)
 
 
+#: How deep subgraphs may call one another: each level takes several of Python's stack frames.
+MAX_DEPTH = 64
+
 #: Control flow operator -> options that name subgraphs, and number of inputs not passed to them.
 _CALLS = {
     "CALL": (("subgraph",), 0),
@@ -85,9 +88,13 @@ def check_calls(record: ModelRecord, file: str | None = None) -> None:
                     place = f"operator {operator.index} ({operator.type}) of subgraph {graph.index}"
                     raise ModelFormatError(f"{place}: {problem}", file=file)
                 called.setdefault(graph.index, set()).add(number)
-    pending = set(called)
+    pending, depth = set(called), 0
     while ready := {g for g in pending if called[g].isdisjoint(pending)}:
         pending -= ready
+        depth += 1
+        if depth > MAX_DEPTH:
+            text = f"subgraphs call one another more than {MAX_DEPTH} deep; put them into one"
+            raise ModelFormatError(text, file=file)
     if pending:
         circle = ", ".join(map(str, sorted(pending)))
         raise ModelFormatError(f"subgraphs {circle} call one another in a circle", file=file)
