@@ -13,7 +13,7 @@ from rich.table import Table
 from vknn.cli.arguments import add_model, add_shape, add_signature, disabled, opened, shapes
 from vknn.cli.output import show, write_json
 from vknn.coverage import coverage
-from vknn.errors import InputError, VknnError
+from vknn.errors import InputError, ShapeError, VknnError
 from vknn.formats import TensorSpec
 from vknn.graph import Graph, format_graph
 from vknn.lowering import format_plan
@@ -72,14 +72,23 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _graph(args: argparse.Namespace, session: Session) -> Graph | None:
-    """The graph for the shapes given, None where some are open and nothing asks for it."""
+    """The graph for the shapes given; None where nothing asks for it and it is not known yet.
+
+    That is where some are open, or where it reads variables that other signatures fill.
+    """
+    asked = args.plan or args.graph or args.shape or args.coverage
     try:
         feeds = complete_feeds(session, None, shapes(args, session))
     except InputError:
-        if args.plan or args.graph or args.shape or args.coverage:
+        if asked:
             raise
         return None
-    return engine_of(session).graph(feeds)
+    try:
+        return engine_of(session).graph(feeds)
+    except ShapeError:
+        if asked or not session.model.variables:
+            raise
+        return None
 
 
 def _print_text(args: argparse.Namespace, session: Session, graph: Graph | None) -> None:

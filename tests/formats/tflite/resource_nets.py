@@ -97,6 +97,26 @@ def two_signatures(**fields: Any) -> bytes:
     return net.file(**{"signature_defs": given} | fields)
 
 
+def sharing() -> bytes:
+    """Signatures "put" (v -> o) and "get" (scale -> u) of one variable."""
+    net = Net()
+    second = net.another()
+    net.inputs = [net.tensor("a", (2,))]
+    net.outputs = [net.tensor("b", (2,))]
+    assign(net, "kv", 0)
+    net.add("NEG", [0], [1], {})
+    second.inputs = [second.tensor("c", (1,))]
+    held = read(second, "kv", (2,))
+    second.outputs = [second.tensor("d", (2,))]
+    second.add("MUL", [held, 0], second.outputs, {})
+    return net.file(
+        signature_defs=[
+            signature("put", 0, {"v": 0}, {"o": 1}),
+            signature("get", 1, {"scale": 0}, {"u": second.outputs[0]}),
+        ]
+    )
+
+
 def packed_strings(items: Sequence[str]) -> np.ndarray:
     """A buffer of strings as TensorFlow Lite has them."""
     raw = [item.encode() for item in items]

@@ -13,7 +13,7 @@ import pytest
 from tests.formats.tflite import resource_nets as nets
 from tests.helpers import shared_device
 from tests.small_model import write_small_model
-from tests.tflite_writer import Net, Table
+from tests.tflite_writer import Table
 
 import vknn
 from vknn.errors import InputError, ModelFormatError, ShapeError
@@ -96,28 +96,8 @@ def test_other_formats_have_none(tmp_path: Path) -> None:
         session.run({}, signature="a")
 
 
-def sharing() -> bytes:
-    """Signatures "put" (v -> o) and "get" (scale -> u) of one variable."""
-    net = Net()
-    second = net.another()
-    net.inputs = [net.tensor("a", (2,))]
-    net.outputs = [net.tensor("b", (2,))]
-    nets.assign(net, "kv", 0)
-    net.add("NEG", [0], [1], {})
-    second.inputs = [second.tensor("c", (1,))]
-    held = nets.read(second, "kv", (2,))
-    second.outputs = [second.tensor("d", (2,))]
-    second.add("MUL", [held, 0], second.outputs, {})
-    return net.file(
-        signature_defs=[
-            nets.signature("put", 0, {"v": 0}, {"o": 1}),
-            nets.signature("get", 1, {"scale": 0}, {"u": second.outputs[0]}),
-        ]
-    )
-
-
 def test_signatures_share_variables_until_a_reset(device: Any) -> None:
-    with vknn.Session(sharing(), device=device) as session:
+    with vknn.Session(nets.sharing(), device=device) as session:
 
         def get() -> list[float]:
             return session.run({"scale": np.float32([2])}, signature="get")["u"].tolist()
@@ -159,7 +139,7 @@ def test_nothing_is_left_when_the_session_is_closed() -> None:
     shared_device()
     gc.collect()
     before = live_objects()
-    session = vknn.Session(sharing(), device=shared_device())
+    session = vknn.Session(nets.sharing(), device=shared_device())
     session.run({"v": np.float32([1, 2])}, signature="put")
     session.run({"scale": np.float32([2])}, signature="get")
     assert live_objects() != before
