@@ -143,9 +143,8 @@ def _document(args: argparse.Namespace, session: Session, graph: Graph | None) -
         "inputs": [_spec(s, hints.get(s.name)) for s in session.inputs],
         "outputs": [_spec(s, None) for s in session.outputs],
     }
-    signatures = getattr(session.model, "signatures", {})
-    if signatures:
-        models = {key: session.model.of_signature(key) for key in signatures}
+    if session.model.signatures:
+        models = {key: session.model.of_signature(key) for key in session.model.signatures}
         found["signatures"] = {
             key: {
                 "inputs": [_spec(s, model.shape_hints.get(s.name)) for s in model.inputs],

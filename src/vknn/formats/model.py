@@ -72,7 +72,7 @@ class TensorSpec:
 class Model(ABC):
     """A model that was read and checked. Its weights stay in the file until a graph is built.
 
-    Formats add what only their files have, such as TensorFlow Lite's ``signatures``.
+    Formats add what only their files have, such as TensorFlow Lite's ``metadata``.
     """
 
     #: The file as errors name it, where it was read from one.
@@ -112,6 +112,9 @@ class Model(ABC):
     #: State -> the number that it is filled with at first; 0 for states that are not listed.
     first_state: Mapping[str, int] = MappingProxyType({})
 
+    #: What may be run by other names than those of ``inputs`` and ``outputs``, by key: objects with
+    #: ``inputs`` and ``outputs``, name -> name of the tensor (TensorFlow Lite).
+    signatures: Mapping[str, Any] = MappingProxyType({})
     #: Names of further state, which has no value at first, and whose type may change with each run:
     #: inputs of the graph where :meth:`build` is given their types, outputs where it assigns them.
     variables: frozenset[str] = frozenset()
