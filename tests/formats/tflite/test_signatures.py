@@ -160,6 +160,19 @@ def test_verify_takes_a_signature() -> None:
             vknn.verify(session, signature="more")
 
 
+@pytest.mark.device
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_verify_reads_what_another_signature_left_on_the_device(precision: str) -> None:
+    device = shared_device()
+    with vknn.Session(nets.sharing(), device=device, precision=precision) as session:
+        session.run({"v": np.float32([1, 2])}, signature="put")
+        report = vknn.verify(session, {"scale": np.float32([3])}, signature="get")
+        assert report.ok
+        assert [row.op for row in report.rows] == ["Mul"]
+        expected = [a.tolist() for n, a in report.arrays.items() if n.endswith("/expected")]
+        assert expected == [[3, 6]]
+
+
 def test_a_pickled_session_runs_signatures_still(tmp_path: Path) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(nets.two_signatures())

@@ -44,9 +44,10 @@ class FileSource:
         return Resources(self.model)
 
     def place(self, graph: SubgraphRecord, operator: OperatorRecord) -> str:
-        """Index, type and output of an operator, for error messages."""
-        name = graph.tensors[operator.outputs[0]].name if operator.outputs else ""
-        return f"operator {operator.index} ({operator.type}), {name!r}"
+        """Index, type, subgraph and output of an operator, for error messages."""
+        of = f" of subgraph {graph.index}" if graph.index else ""
+        name = f", {graph.tensors[operator.outputs[0]].name!r}" if operator.outputs else ""
+        return f"operator {operator.index} ({operator.type}){of}{name}"
 
 
 def build_graph(
