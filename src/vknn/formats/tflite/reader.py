@@ -114,7 +114,7 @@ class _Reader:
         record = read_tensor(tensor, index, self.buffers)
         if record.data is None or record.sparse:
             return record
-        key = tensor.Buffer(), record.type_name, record.shape
+        key = tensor.Buffer(), tensor.ExternalBuffer(), record.type_name, record.shape
         data = self.constants.setdefault(key, record.data)
         return record if data is record.data else replace(record, data=data)
 
