@@ -62,9 +62,8 @@ def _check_arity(operator: OperatorRecord, type_: OperatorType, file: str | None
         raise ModelFormatError(f"{place} {problem}", file=file)
 
 
-#: How deep subgraphs may call one another: each level takes several of Python's stack frames.
-MAX_DEPTH = 64
-
+#: Calls within calls that a model may have: each takes several of Python's stack frames.
+_MOST_DEPTH = 50
 #: Control flow operator -> options that name subgraphs, and number of inputs not passed to them.
 _CALLS = {
     "CALL": (("subgraph",), 0),
@@ -92,8 +91,8 @@ def check_calls(record: ModelRecord, file: str | None = None) -> None:
     while ready := {g for g in pending if called[g].isdisjoint(pending)}:
         pending -= ready
         depth += 1
-        if depth > MAX_DEPTH:
-            text = f"subgraphs call one another more than {MAX_DEPTH} deep; put them into one"
+        if depth > _MOST_DEPTH:
+            text = f"subgraphs call one another more than {_MOST_DEPTH} deep"
             raise ModelFormatError(text, file=file)
     if pending:
         circle = ", ".join(map(str, sorted(pending)))
