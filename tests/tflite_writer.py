@@ -12,11 +12,12 @@ import numpy as np
 from vknn.formats.tflite.generated import accessors
 from vknn.formats.tflite.generated.layout import TABLES, UNIONS
 from vknn.formats.tflite.options import options_table
-from vknn.formats.tflite.tensors import DTYPES, SUB_BYTE_TYPES
+from vknn.formats.tflite.tensors import DTYPES, RESOURCE, SUB_BYTE_TYPES
 
 _ITEMS = {1: np.uint8, 2: np.uint16, 4: np.int32, 8: np.int64}
 _NUMBERS = {dtype.value: number for number, dtype in DTYPES.items()}
 _NUMBERS |= {type_.name: number for number, type_ in SUB_BYTE_TYPES.items()}
+_NUMBERS["resource"] = RESOURCE
 _BITS = {type_.name: type_.bits for type_ in SUB_BYTE_TYPES.values()}
 #: The old field of an operator's code is a byte; greater codes stand in the new one.
 MOST_OLD_CODE = 127

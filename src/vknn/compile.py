@@ -75,7 +75,8 @@ def compile_model(
     graph = model.build(types, values)
     _check_layers(graph, target.options.layers)
     if blobs or not outputs:
-        _show(graph, blobs, model.state if not outputs else graph.outputs)
+        kept = (*model.state, *model.variables)
+        _show(graph, blobs, kept if not outputs else graph.outputs)
     return compile_graph(graph, target)
 
 

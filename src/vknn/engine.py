@@ -7,11 +7,13 @@ programs and graphs here.
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -22,20 +24,19 @@ from vknn.compile import Target, compile_model
 from vknn.errors import (
     DeviceError,
     InputError,
-    OutOfMemoryError,
     RunCancelledError,
     RunTimeoutError,
-    ShapeError,
     VknnError,
 )
 from vknn.formats import Model
 from vknn.graph import DType, Graph, TensorType
 from vknn.input_encoder import InputEncoder, host_arrays, plain_shape
 from vknn.lowering import WeightCache
-from vknn.memory_budget import MemoryBudget
 from vknn.program import Program
 from vknn.run_limits import RunLimit, checked_seconds, current, held, within
+from vknn.run_state import RunState
 from vknn.runtime import DeviceArray, DeviceTensor, close_all, on_host
+from vknn.shape_errors import shapes_named
 from vknn.streamed_runs import StreamedPrograms, StreamedRuns
 
 _log = logging.getLogger("vknn")
@@ -54,6 +55,19 @@ class Watch:
     run: Watched | None = None
 
 
+@dataclass
+class _Shared:
+    """What an engine and those of its model's signatures know of one another.
+
+    ``closed``: whether they are. ``latest``: the programs of their latest runs by signature, and
+    ``ran`` that of the latest run of any.
+    """
+
+    closed: bool = False
+    latest: dict[str | None, Program] = field(default_factory=dict)
+    ran: Program | None = None
+
+
 class Engine:
     """A model that runs on a target. Any thread may use it; ``lock`` lets one at a time."""
 
@@ -61,19 +75,42 @@ class Engine:
         self.model, self.target = model, target
         self.lock = threading.RLock()
         forks.renew(self)
-        #: The program of the latest run, which is that of the arrays that the encoder knows again.
-        self.latest: Program | None = None
         self._programs: OrderedDict[object, Program] = OrderedDict()
-        self._encoder = InputEncoder(model)
-        self._state: dict[str, np.ndarray] = {}
+        self._state = RunState(target.memory_limit)
         self._streamed = StreamedPrograms()
-        self._closed = False
+        self._shared = _Shared()
         #: Of the run under way; the next one's, too.
         self._limit = self._new_limit()
         #: Of the streams that are open.
         self._stream_limits: list[RunLimit] = []
         #: Seconds that a run may take where it does not say; None: any time.
         self.timeout = timeout
+        #: The engines of the model's signatures that were asked for, by key.
+        self._signatures: dict[str, Engine] = {}
+        self._enter(model, None)
+
+    def _enter(self, model: Model, signature: str | None) -> None:
+        """Choice of what is run: the model by one of its signatures, or by none."""
+        self.model, self._signature = model, signature
+        #: Whether each run depends on the one before it.
+        self.keeps_state = model.keeps_state
+        #: Types of the variables that the program of the latest run is for.
+        self._held: dict[str, TensorType] = {}
+        self._encoder = InputEncoder(model)
+
+    def of_signature(self, key: str) -> Engine:
+        """The engine of the model's signature ``key``, with all else in common; or InputError."""
+        if not isinstance(key, str):
+            raise InputError(f"signature={key!r}: expected the key of a signature, a str")
+        with self.lock:
+            found = self._signatures.get(key)
+            if found is None:
+                found = copy.copy(self)
+                forks.renew(found)
+                found._signatures = {}
+                found._enter(self.model.of_signature(key), key)
+                self._signatures[key] = found
+            return found
 
     def run(
         self,
@@ -130,13 +167,16 @@ class Engine:
                 program, arrays = self._encoded(feeds)
             else:
                 program, arrays = self._compiled(feeds, wanted)
-            if self._state:
-                arrays.update(self._state)
+            if self.keeps_state:
+                arrays.update(self._state.present(self.model))
             if limit.deadline is not None:  # a quick device would be done before anybody looks
                 limit.check()
             # Execute.
             if kept:
                 kept = [name for name in kept if name not in self.model.host_outputs]
+            self._shared.ran = program
+            if self.model.variables:  # of which nothing but their graphs reads
+                kept = [*kept, *self.model.variables]
             watched = Watch.run  # once: another thread may end it meanwhile
             if watched is None:
                 results = program.run(arrays, None, kept)
@@ -144,8 +184,8 @@ class Engine:
                 results = watched(self, program, arrays, kept)
             if program.shared != set():
                 program.own(results)
-            if self._state:
-                self._state = {name: results.pop(name) for name in self._state}
+            if self.keeps_state:
+                self._state.take(self.model, results)
         finally:
             current.limit = before
         if wanted is None:
@@ -183,11 +223,6 @@ class Engine:
         """A run with a stream's limit; the caller has the lock."""
         return self._run(self.model.complete(self._named(feeds)), limit, None, kept)
 
-    @property
-    def keeps_state(self) -> bool:
-        """Whether each run depends on the one before it."""
-        return bool(self._state)
-
     def program(self, feeds: Mapping[str, Any]) -> Program:
         """The compiled program for inputs of these shapes (compiling it where needed)."""
         feeds = self.model.complete(self._named(feeds))
@@ -198,7 +233,7 @@ class Engine:
         """The graph of the model for inputs of these shapes, before any pass."""
         feeds = host_arrays(self.model.complete(self._named(feeds)))
         types, values = self._types(feeds, self._checked(feeds))
-        with within(self._new_limit()), self._shapes_named(types):
+        with within(self._new_limit()), shapes_named(self.model, types):
             graph = self.model.build(types, values)
         if self.target.options.layers is not None:
             self.target.options.layers.learn(node.origin.name for node in graph.nodes)
@@ -208,27 +243,40 @@ class Engine:
         """The arrays as the graph takes them, with the state as it is; checks names and types."""
         feeds = host_arrays(self.model.complete(self._named(feeds)))
         arrays = {n: on_host(n, a, "a tool asks") for n, a in self._checked(feeds).items()}
-        return {**arrays, **self._state}
+        with self.lock:
+            held = self._state.present(self.model)
+            return {**arrays, **{n: on_host(n, a, "a tool asks") for n, a in held.items()}}
 
     def reset_state(self) -> None:
         """Reset of what the model keeps between runs (if it does) to what it was at first."""
         with self.lock:
-            state, first = self.model.state, self.model.first_state
-            MemoryBudget(self.target.memory_limit).check_state(state, self.model.file)
-            self._state = {n: _filled(t, first.get(n, 0)) for n, t in state.items()}
+            self._state.clear()
+            self._state.begin(self.model)
+
+    @contextmanager
+    def same_variables(self) -> Iterator[None]:
+        """Block after which the model's variables are what they were before."""
+        with self.lock, self._state.same(self.model.variables):
+            yield
 
     def forget(self) -> None:
         """Closing of all programs, and loss of packed weights: the next run builds its own."""
-        self.latest = None
+        self._shared.ran = None
+        self._shared.latest.clear()
         self._encoder.forget()
         close_all(self._programs.values())
         self._programs.clear()
         self.target.weights = WeightCache()
 
     @property
+    def ran(self) -> Program | None:
+        """The program of the latest run, by whichever signature; None before the first."""
+        return self._shared.ran
+
+    @property
     def closed(self) -> bool:
         """Whether :meth:`close` was called."""
-        return self._closed
+        return self._shared.closed
 
     @property
     def usable(self) -> bool:
@@ -237,18 +285,19 @@ class Engine:
             opened = self.target.device is None or self.target.device.shared is not None
         except DeviceError:
             opened = False
-        return opened and not self._closed
+        return opened and not self.closed
 
     def check_open(self) -> None:
         """Check that the engine is open; raises VknnError once it is closed."""
-        if self._closed:
+        if self.closed:
             raise VknnError("the session is closed")
 
     @interrupts.uninterrupted
     def close(self) -> None:
         """Release of all device objects but the device; may be called twice."""
         with self.lock, forks.busy():  # a driver's locks are held while it lets go of pipelines
-            self._closed = True
+            self._shared.closed = True
+            self._state.clear()
             pool = [self.target.pool] if self.target.pool is not None else []
             close_all([*self._programs.values(), *pool])
             self.forget()
@@ -281,22 +330,25 @@ class Engine:
         arrays = self._checked(feeds)
         types, values = self._types(feeds, arrays)
         key = (
+            self._signature,
             tuple((n, a.shape, a.dtype) for n, a in arrays.items()),
             tuple(v.tobytes() for v in values.values()),
             wanted,
+            frozenset((n, types[n]) for n in self.model.variables if n in types),
         )
         program = self._programs.get(key)
         if program is None:
             # Infinities and NaN are weights and constants like others.
             quiet = np.errstate(all="ignore")
-            with gc_pause.paused(), quiet, self._shapes_named(types):
+            with gc_pause.paused(), quiet, shapes_named(self.model, types):
                 blobs, outputs = wanted or ((), True)
                 program = compile_model(self.model, types, values, self.target, blobs, outputs)
             self._programs[key] = program
             self._make_room()
         self._programs.move_to_end(key)
         if wanted is None:
-            self.latest = program
+            self._shared.latest[self._signature] = program
+            self._held = self._state.types(self.model)
             self._encoder.remember(feeds, arrays)
         return program, arrays
 
@@ -306,39 +358,16 @@ class Engine:
             idle = [k for k, p in self._programs.items() if p not in self._streamed]
             if len(idle) > 1:  # the last is the one just made
                 _log.debug("closing the program that was used longest ago, of %d", MAX_PROGRAMS)
-                self._programs.pop(idle[0]).close()
-
-    @contextmanager
-    def _shapes_named(self, types: Mapping[str, TensorType]) -> Iterator[None]:
-        """A layer's error about shapes as an InputError that names inputs of unusual shapes.
-
-        Unusual are those that are not what the file suggests; where it suggests none, all.
-        """
-        try:
-            yield
-        except InputError:
-            raise
-        except ShapeError as error:
-            hints = self.model.shape_hints
-            unlike = [n for n, t in types.items() if n in hints and t.dims != hints[n]]
-            unknown = [
-                s.name
-                for s in self.model.inputs
-                if s.fixed is None and s.name not in hints and s.name in types
-            ]
-            if not (shown := unlike or unknown):
-                raise
-            text = "; ".join(
-                f"input {name!r} has the shape {types[name].dims}"
-                + (f", the file suggests {hints[name]}" if name in hints else "")
-                for name in shown
-            )
-            raise InputError(f"{text}: {error}") from None
+                old, latest = self._programs.pop(idle[0]), self._shared.latest
+                self._shared.latest = {s: p for s, p in latest.items() if p is not old}
+                old.close()
 
     def _encoded(self, feeds: Mapping[str, Any]) -> tuple[Program, dict[str, Any]]:
         """As :meth:`_compiled`; arrays of the very types of the last ones are known again."""
-        arrays, program = self._encoder.recall(feeds), self.latest
+        arrays, program = self._encoder.recall(feeds), self._shared.latest.get(self._signature)
         if arrays is None or program is None:
+            return self._compiled(feeds)
+        if self.model.variables and self._held != self._state.types(self.model):
             return self._compiled(feeds)
         return program, arrays
 
@@ -368,15 +397,4 @@ class Engine:
         decisive = sorted(self.model.value_inputs)
         values = {n: np.asarray(on_host(n, feeds[n], reason)) for n in decisive}
         types = {n: TensorType(np.shape(feeds[n]), DType.of(array)) for n, array in arrays.items()}
-        return types, values
-
-
-def _filled(type_: TensorType, number: float) -> np.ndarray:
-    """An array of one number; zeros take no memory before they are written."""
-    try:
-        array = np.zeros(type_.dims, type_.dtype.numpy)
-    except MemoryError as error:
-        raise OutOfMemoryError(f"host memory is exhausted by the state {type_}") from error
-    if number:
-        array.fill(number)
-    return array
+        return types | self._state.types(self.model), values

@@ -28,6 +28,7 @@ class ManyRuns:
         in_flight: int = 2,
         *,
         errors: Literal["return"] = "return",
+        signature: str | None = None,
         timeout: float | None = None,
         on_device: bool | Iterable[str] = False,
     ) -> Generator[_Answer, None, None]: ...
@@ -39,6 +40,7 @@ class ManyRuns:
         in_flight: int = 2,
         *,
         errors: Literal["raise"],
+        signature: str | None = None,
         timeout: float | None = None,
         on_device: bool | Iterable[str] = False,
     ) -> Generator[dict[str, Any], None, None]: ...
@@ -49,6 +51,7 @@ class ManyRuns:
         in_flight: int = 2,
         *,
         errors: str = "return",
+        signature: str | None = None,
         timeout: float | None = None,
         on_device: bool | Iterable[str] = False,
     ) -> Generator[Any, None, None]:
@@ -71,6 +74,7 @@ class ManyRuns:
                 shape that does not fit, too little memory, a closed device tensor) in the place of
                 its results, as an object without a traceback, and goes on. "raise" raises it there;
                 the generator then is at its end.
+            signature: As for :meth:`run`.
             timeout: Seconds that each result may take, as of :meth:`run`; the time that ``inputs``
                 takes is not counted.
             on_device: As for :meth:`run`.
@@ -86,9 +90,10 @@ class ManyRuns:
                 no VknnError. All are raised behind the results of the inputs before.
         """
         with naming(self.model.file):
-            kept = staying(on_device, [spec.name for spec in self.model.outputs])
+            engine = self._engine if signature is None else self._engine.of_signature(signature)
+            kept = staying(on_device, [spec.name for spec in engine.model.outputs])
             items = checked_items(inputs, "a stream")
-            yield from streamed(self._engine, items, timeout, kept, in_flight, errors)
+            yield from streamed(engine, items, timeout, kept, in_flight, errors)
 
     @overload
     def run_many(
@@ -97,6 +102,7 @@ class ManyRuns:
         in_flight: int = 2,
         *,
         errors: Literal["return"] = "return",
+        signature: str | None = None,
         timeout: float | None = None,
         on_device: bool | Iterable[str] = False,
     ) -> list[_Answer]: ...
@@ -108,6 +114,7 @@ class ManyRuns:
         in_flight: int = 2,
         *,
         errors: Literal["raise"],
+        signature: str | None = None,
         timeout: float | None = None,
         on_device: bool | Iterable[str] = False,
     ) -> list[dict[str, Any]]: ...
@@ -118,6 +125,7 @@ class ManyRuns:
         in_flight: int = 2,
         *,
         errors: str = "return",
+        signature: str | None = None,
         timeout: float | None = None,
         on_device: bool | Iterable[str] = False,
     ) -> list[Any]:
@@ -128,6 +136,7 @@ class ManyRuns:
             in_flight: As of :meth:`stream`.
             errors: "return" or "raise", as of :meth:`stream`; with "raise" the results of the
                 inputs before are lost.
+            signature: As for :meth:`run`.
             timeout: Seconds that each result may take.
             on_device: As for :meth:`run`.
 
@@ -138,6 +147,7 @@ class ManyRuns:
             vknn.VknnError: As of :meth:`stream`; there are no results then.
         """
         with naming(self.model.file):
-            kept = staying(on_device, [spec.name for spec in self.model.outputs])
+            engine = self._engine if signature is None else self._engine.of_signature(signature)
+            kept = staying(on_device, [spec.name for spec in engine.model.outputs])
             items = checked_items(inputs, "run_many")
-            return list(streamed(self._engine, items, timeout, kept, in_flight, errors))
+            return list(streamed(engine, items, timeout, kept, in_flight, errors))

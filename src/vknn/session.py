@@ -120,6 +120,7 @@ class Session(ManyRuns):
                 self._sources.close()
                 raise
             in_memory, self._trained = is_in_memory(path), False
+            self._signatures: dict[str, Session] = {}
             self._file = MODEL if in_memory else Path(file).name
             if in_memory:
                 self.model.file = MODEL
@@ -164,6 +165,7 @@ class Session(ManyRuns):
         feeds: Mapping[str, Any],
         outputs: Iterable[str] | None = None,
         *,
+        signature: str | None = None,
         timeout: float | None = None,
         on_device: bool | Iterable[str] = False,
     ) -> dict[str, Any]:
@@ -178,6 +180,9 @@ class Session(ManyRuns):
             outputs: Names of what is wanted: outputs, and blobs in the middle of the network by
                 the file's names for them (TensorFlow Lite's tensors, OpenVINO's layers, with
                 ".port" behind where one has several). Each set of blobs is compiled by itself.
+            signature: Key of one of the model's signatures (``model.signatures``, TensorFlow Lite):
+                that is run, by its own names of inputs and outputs. Signatures share variables,
+                tables and weights. Without one the model's first subgraph is run.
             timeout: Seconds that the run may take with compilation, by default ``VKNN_TIMEOUT`` if
                 set; looked at wherever it takes time but in functions of layers of one's own.
             on_device: True gives each array as a :class:`vknn.DeviceTensor`, which stays on the
@@ -188,12 +193,15 @@ class Session(ManyRuns):
             of Core ML gives a label and a dictionary.
 
         Raises:
-            vknn.InputError: Names, dtypes or ranks do not fit the model.
+            vknn.InputError: Names, dtypes or ranks do not fit; there is no such signature.
             vknn.ShapeError: A layer cannot take these shapes.
             vknn.RunTimeoutError, vknn.RunCancelledError: Out of time; :meth:`cancel` was called.
             vknn.DeviceError: The driver failed, or a device tensor was closed.
             vknn.OutOfMemoryError: There is not enough memory.
         """
+        if signature is not None:
+            session = by_signature(self, signature)
+            return session.run(feeds, outputs, timeout=timeout, on_device=on_device)
         try:  # a decorator would take three calls more, in every run
             if outputs is None and on_device is False:
                 return self.model.results(self._engine.run(feeds, timeout))
@@ -365,6 +373,30 @@ class Session(ManyRuns):
     def __del__(self) -> None:
         with contextlib.suppress(Exception):
             self.close()
+
+
+class _SignatureSession(Session):
+    """A session that runs a signature of another's model; all else is that one's, its end, too."""
+
+    def __init__(self, session: Session, engine: Engine) -> None:
+        vars(self).update(vars(session), _engine=engine, model=engine.model, _signatures={})
+
+    def close(self) -> None:
+        """Nothing: the session that it belongs to is closed instead."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise VknnError("a session's signature cannot be pickled: pickle the session")
+
+
+def by_signature(session: Session, signature: str | None) -> Session:
+    """The session as one that runs a signature of its model; itself where that is None."""
+    if signature is None:
+        return session
+    with naming(session.model.file):
+        engine = session._engine.of_signature(signature)
+    if signature not in session._signatures:
+        session._signatures[signature] = _SignatureSession(session, engine)
+    return session._signatures[signature]
 
 
 def engine_of(session: Session) -> Engine:

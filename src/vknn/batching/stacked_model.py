@@ -27,8 +27,10 @@ class StackedModel(Model):
     """
 
     def __init__(self, model: Model, count: int) -> None:
-        if model.state or model.value_inputs:
-            what = "keeps state" if model.state else "has shapes that the data of inputs decide"
+        if model.keeps_state or model.value_inputs:
+            what = (
+                "keeps state" if model.keeps_state else "has shapes that the data of inputs decide"
+            )
             raise NotIndependentError(f"the model {what}")
         self._one, self.count = model, count
         self.file, self.inputs, self.outputs = model.file, model.inputs, model.outputs

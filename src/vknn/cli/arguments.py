@@ -14,7 +14,7 @@ from vknn.cli.inputs import add_image_arguments
 from vknn.errors import InputError, VknnError
 from vknn.formats.layer_files import run_layer_files
 from vknn.precision import ARITHMETICS, PRECISIONS, names_file
-from vknn.session import Session
+from vknn.session import Session, by_signature
 from vknn.tool_inputs import needed_inputs
 
 
@@ -75,6 +75,15 @@ def precision(text: str) -> str:
         known = ", ".join(PRECISIONS)
         raise argparse.ArgumentTypeError(f"{text!r} is none of {known}, and no .json file")
     return text
+
+
+def add_signature(parser: argparse.ArgumentParser) -> None:
+    """The signature that is run."""
+    parser.add_argument(
+        "--signature",
+        metavar="KEY",
+        help="run this signature of a TensorFlow Lite model (vknn info lists them), by its names",
+    )
 
 
 def add_inputs(parser: argparse.ArgumentParser, random: bool) -> None:
@@ -162,7 +171,8 @@ def opened(args: argparse.Namespace, device: str | None = None) -> Iterator[Sess
             arithmetic=args.arithmetic,
             disable=disabled(args),
         )
-        yield stack.enter_context(session)
+        stack.enter_context(session)
+        yield by_signature(session, getattr(args, "signature", None))
 
 
 def named(values: Sequence[str], session: Session, what: str) -> dict[str, str]:

@@ -10,10 +10,10 @@ from typing import Any
 
 from rich.table import Table
 
-from vknn.cli.arguments import add_model, add_shape, disabled, opened, shapes
+from vknn.cli.arguments import add_model, add_shape, add_signature, disabled, opened, shapes
 from vknn.cli.output import show, write_json
 from vknn.coverage import coverage
-from vknn.errors import InputError, VknnError
+from vknn.errors import InputError, ShapeError, VknnError
 from vknn.formats import TensorSpec
 from vknn.graph import Graph, format_graph
 from vknn.lowering import format_plan
@@ -27,6 +27,7 @@ _LATER = "planned at run time"
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
+    add_signature(parser)
     add_shape(parser)
     parser.add_argument(
         "--graph",
@@ -59,6 +60,9 @@ def run(args: argparse.Namespace) -> None:
         return
     show(_tensors("inputs", document["inputs"]))
     show(_tensors("outputs", document["outputs"]))
+    for key, signature in document.get("signatures", {}).items():
+        show(_tensors(f"signature {key}: inputs", signature["inputs"]))
+        show(_tensors(f"signature {key}: outputs", signature["outputs"]))
     if graph is not None:
         show(_counts("layers", document["layers"]))
         show(_counts("operators, after passes", document["operators"]))
@@ -68,14 +72,23 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _graph(args: argparse.Namespace, session: Session) -> Graph | None:
-    """The graph for the shapes given, None where some are open and nothing asks for it."""
+    """The graph for the shapes given; None where nothing asks for it and it is not known yet.
+
+    That is where some are open, or where it reads variables that other signatures fill.
+    """
+    asked = args.plan or args.graph or args.shape or args.coverage
     try:
         feeds = complete_feeds(session, None, shapes(args, session))
     except InputError:
-        if args.plan or args.graph or args.shape or args.coverage:
+        if asked:
             raise
         return None
-    return engine_of(session).graph(feeds)
+    try:
+        return engine_of(session).graph(feeds)
+    except ShapeError:
+        if asked or not session.model.variables:
+            raise
+        return None
 
 
 def _print_text(args: argparse.Namespace, session: Session, graph: Graph | None) -> None:
@@ -130,6 +143,15 @@ def _document(args: argparse.Namespace, session: Session, graph: Graph | None) -
         "inputs": [_spec(s, hints.get(s.name)) for s in session.inputs],
         "outputs": [_spec(s, None) for s in session.outputs],
     }
+    if session.model.signatures:
+        models = {key: session.model.of_signature(key) for key in session.model.signatures}
+        found["signatures"] = {
+            key: {
+                "inputs": [_spec(s, model.shape_hints.get(s.name)) for s in model.inputs],
+                "outputs": [_spec(s, None) for s in model.outputs],
+            }
+            for key, model in models.items()
+        }
     if graph is not None:
         layers = {(n.origin.name, n.origin.type) for n in graph.nodes}
         after = _rewritten(args, graph)

@@ -6,7 +6,7 @@ import argparse
 import math
 from pathlib import Path
 
-from vknn.cli.arguments import add_inputs, add_model, add_runs, opened, shapes
+from vknn.cli.arguments import add_inputs, add_model, add_runs, add_signature, opened, shapes
 from vknn.cli.capture import add_capture, capture_wanted, run_capture
 from vknn.cli.compare import add_verdict
 from vknn.cli.counters import add_counters, run_counters
@@ -30,6 +30,7 @@ from vknn.session import Session
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
+    add_signature(parser)
     add_inputs(parser, random=True)
     add_runs(parser, runs=10, warmup=2)
     add_table(parser)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from vknn.answers.labels import read_labels
-from vknn.cli.arguments import add_inputs, add_model, opened
+from vknn.cli.arguments import add_inputs, add_model, add_signature, opened
 from vknn.cli.asking import Asking, add_answers
 from vknn.cli.complaints import USER_ERROR, complain
 from vknn.cli.feeds import Given, given_inputs, with_shot
@@ -30,6 +30,7 @@ _TOP = 5
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
+    add_signature(parser)
     parser.add_argument(
         "files",
         type=Path,

@@ -11,7 +11,7 @@ from rich.text import Text
 from vknn.answers import Recipe, find_recipe
 from vknn.answers.looking import NO_RECIPE
 from vknn.cli.advice import add_advice, run_advice
-from vknn.cli.arguments import add_inputs, add_model, opened, shapes
+from vknn.cli.arguments import add_inputs, add_model, add_signature, opened, shapes
 from vknn.cli.feeds import given_inputs
 from vknn.cli.functions import function_named
 from vknn.cli.output import progress, show, write_json
@@ -25,6 +25,7 @@ from vknn.session import Session
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
+    add_signature(parser)
     add_inputs(parser, random=True)
     group = parser.add_argument_group("checks")
     usual = []

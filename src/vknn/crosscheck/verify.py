@@ -15,7 +15,7 @@ from vknn.crosscheck.metrics import Metric, named_metrics
 from vknn.crosscheck.report import VerifyReport
 from vknn.graph.layers import layers_of
 from vknn.precision import Precision
-from vknn.session import Session, engine_of
+from vknn.session import Session, by_signature, engine_of
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
 
 
@@ -23,6 +23,7 @@ def verify(
     model: str | os.PathLike[str] | Session,
     inputs: Mapping[str, np.ndarray] | None = None,
     *,
+    signature: str | None = None,
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
     precision: Precision = "fp32",
@@ -48,6 +49,7 @@ def verify(
         model: A model file or an open session.
         inputs: Arrays by name, as for :meth:`vknn.Session.run`; random ones stand in for those that
             are missing.
+        signature: Key of the signature that is run, as for :meth:`vknn.Session.run`.
         weights: The model's second file, as for :class:`vknn.Session`.
         device: As for :class:`vknn.Session`; not used where ``model`` is a session. So are
             ``precision`` and ``arithmetic``.
@@ -89,13 +91,16 @@ def verify(
     )
     with opened(
         model, weights, device=device, precision=precision, arithmetic=arithmetic
-    ) as session:
+    ) as opened_session:
+        session = by_signature(opened_session, signature)
         feeds = complete_feeds(session, inputs, shapes, seed)
         name = None if isinstance(model, Session) else str(model)
-        report = InputChecker(session, options, name, recipe).check(feeds)
         engine = engine_of(session)
+        # Before the check, which runs the model: what it computes may depend on its state.
         met = [engine.program(feeds).graph] if passes else []
-        return replace(report, layers=layers_of(engine.graph(feeds), met))
+        layers = layers_of(engine.graph(feeds), met)
+        report = InputChecker(session, options, name, recipe).check(feeds)
+        return replace(report, layers=layers)
 
 
 def asked_metrics(

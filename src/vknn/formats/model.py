@@ -72,7 +72,7 @@ class TensorSpec:
 class Model(ABC):
     """A model that was read and checked. Its weights stay in the file until a graph is built.
 
-    Formats add what only their files have, such as TensorFlow Lite's ``signatures``.
+    Formats add what only their files have, such as TensorFlow Lite's ``metadata``.
     """
 
     #: The file as errors name it, where it was read from one.
@@ -112,6 +112,28 @@ class Model(ABC):
     #: State -> the number that it is filled with at first; 0 for states that are not listed.
     first_state: Mapping[str, int] = MappingProxyType({})
 
+    #: What may be run by other names than those of ``inputs`` and ``outputs``, by key: objects with
+    #: ``inputs`` and ``outputs``, name -> name of the tensor (TensorFlow Lite).
+    signatures: Mapping[str, Any] = MappingProxyType({})
+    #: Names of further state, which has no value at first, and whose type may change with each run:
+    #: inputs of the graph where :meth:`build` is given their types, outputs where it assigns them.
+    variables: frozenset[str] = frozenset()
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether a run may depend on the one before it."""
+        return bool(self.state or self.variables)
+
+    def of_signature(self, key: str) -> Model:
+        """The model by another of its signatures: its own inputs and outputs, shared state.
+
+        Raises InputError where there is none of that name, ModelFormatError where it is damaged.
+        """
+        raise InputError(
+            f"there is no signature {key!r}: only TensorFlow Lite models have signatures; leave "
+            "signature out"
+        )
+
     def complete(self, feeds: Mapping[str, Any]) -> Mapping[str, Any]:
         """``feeds`` of a run as arrays, with the defaults of optional inputs that were left out.
 
@@ -129,8 +151,9 @@ class Model(ABC):
     ) -> Graph:
         """The graph for inputs of these types, which are the user's own (before ``encode``).
 
-        ``values``: the user's arrays for ``value_inputs``. Raises InputError for names or types
-        that do not fit and ShapeError, naming the layer, where shapes contradict the model.
+        ``types`` has those of the ``variables`` that have a value, too. ``values``: the user's
+        arrays for ``value_inputs``. Raises InputError for names or types that do not fit and
+        ShapeError, naming the layer, where shapes contradict the model.
         """
 
     @abstractmethod

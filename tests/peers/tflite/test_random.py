@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.peers.tflite.test_operators import one
-from tests.tflite_writer import Net
+from tests.tflite_writer import Net, Table
 
 from vknn.crosscheck import verify
 from vknn.session import Session
@@ -295,3 +295,32 @@ def test_verified(name: str, options: dict[str, int] | None, tmp_path: Path) -> 
     report = verify(path)
     assert report.ok and len(report.rows) == 2
     assert all(row.placement == "vulkan" for row in report.rows)
+
+
+def test_signatures_go_on(tmp_path: Path, backend: str) -> None:
+    """Each signature's operators have generators of their own, which go on from run to run."""
+    net = Net()
+    graphs = [net, net.another()]
+    for graph, name in zip(graphs, FLOATS, strict=True):
+        graph.outputs = [graph.tensor("y", (7,))]
+        shape = graph.tensor("shape", (), "int32", data=np.int32([7]))
+        graph.add(name, [shape], graph.outputs, seeded(3, 4))
+    signatures = [
+        Table("SignatureDef", {
+            "signature_key": f"s{k}", "subgraph_index": k,
+            "outputs": [Table("TensorMap", {"name": "r", "tensor_index": graph.outputs[0]})],
+        })
+        for k, graph in enumerate(graphs)
+    ]  # fmt: skip
+    file = net.file(signature_defs=signatures)
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+    interpreter = litert.Interpreter(
+        model_content=file, experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF
+    )
+    runners = {key: interpreter.get_signature_runner(key) for key in ("s0", "s1")}
+    (tmp_path / "net.tflite").write_bytes(file)
+    device = "numpy" if backend == "numpy" else "auto"
+    with Session(tmp_path / "net.tflite", device=device) as session:
+        for key in ("s0", "s1", "s0", "s0", "s1"):
+            found = session.run({}, signature=key)["r"]
+            np.testing.assert_allclose(found, runners[key]()["r"], rtol=0, atol=1e-5)

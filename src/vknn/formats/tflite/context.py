@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from vknn.formats.tflite.records import (
     TensorRecord,
 )
 from vknn.formats.tflite.regions import REGIONS
+from vknn.formats.tflite.resources import GraphState, Resource
 from vknn.graph import GraphBuilder, Op, Origin, Value
 
 _NO_MODEL = ModelRecord(())
@@ -25,19 +26,18 @@ _NO_MODEL = ModelRecord(())
 class Context(LayerContext):
     """One operator while it is converted. Values have the layout of the file (NHWC).
 
-    ``assigned`` collects the new values of variable tensors, by tensor index. ``positions``: those
-    of all generators, by name; ``moved`` collects the operator's new one. ``model`` has the
-    subgraphs that are regions of operators; ``lift`` gives the results of one, by its number, for
-    each element of tensors of one shape.
+    ``assigned`` collects the new values of variable tensors, by tensor index. ``state``: what the
+    session keeps in variables and tables, and positions of generators, which operators on these
+    read and write. ``model`` has the subgraphs that are regions of operators; ``lift`` gives the
+    results of one, by its number, for each element of tensors of one shape.
     """
 
     builder: GraphBuilder
     graph: SubgraphRecord
     operator: OperatorRecord
     inputs: Sequence[Value | None]
+    state: GraphState
     assigned: dict[int, Value] = field(default_factory=dict)
-    positions: Mapping[str, Value] = field(default_factory=dict)
-    moved: dict[str, Value] = field(default_factory=dict)
     model: ModelRecord = _NO_MODEL
     lift: Callable[[int, Sequence[Value]], list[Value]] | None = None
 
@@ -100,10 +100,21 @@ class Context(LayerContext):
         The op takes the position behind ``inputs`` and gives the new one behind the numbers.
         """
         name = generator_name(self.graph, self.operator)
-        if name not in self.positions:
+        if name not in self.state.values:
             self.fail("draws random numbers where its generator cannot go on")
-        numbers, self.moved[name] = self.add_many(op, *inputs, self.positions[name])
+        numbers, position = self.add_many(op, *inputs, self.state.values[name])
+        self.state.assign(name, position)
         return numbers
+
+    def resource(self, table: bool) -> Resource:
+        """The variable or ``table`` whose handle input 0 is. Raises Malformed and NeedsData."""
+        found = self.state.resources.of(self.data(0))
+        wanted, maker = ("table", "HASHTABLE") if table else ("variable", "VAR_HANDLE")
+        self.require(
+            found.is_table == table,
+            f"its input 0 is the handle of {found.label}; it takes that of a {wanted} ({maker})",
+        )
+        return found
 
     def ints(self, number: int, what: str) -> list[int]:
         """Elements of an integer input, flattened; errors call it ``what``. See :meth:`data`."""

@@ -14,6 +14,7 @@ from vknn.formats.tflite.reader import parse_model
 from vknn.formats.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord
 from vknn.formats.tflite.regions import REGIONS, region_ends, region_problem
 from vknn.formats.tflite.registry import OperatorType
+from vknn.formats.tflite.resource_checks import check_resources
 from vknn.graph import DType
 
 
@@ -35,6 +36,7 @@ def load(path: Path, weights: Path | None = None) -> TfliteModel:
     record = parse_model(memoryview(data), file)
     check_operators(record, file)
     check_calls(record, file)
+    check_resources(record, _CALLS, file)
     return TfliteModel(record, file)
 
 
@@ -67,12 +69,14 @@ def _check_arity(operator: OperatorRecord, type_: OperatorType, file: str | None
         raise ModelFormatError(f"{place} {problem}", file=file)
 
 
-#: Calls within calls, and operators with those of all calls in their place, that a model may have.
+#: Calls within calls, and operators with those of all calls in their place, that a model may have:
+#: each call takes several of Python's stack frames.
 _MOST_DEPTH = 50
 _MOST_OPERATORS = 1 << 20
 #: Control flow operator -> options that name subgraphs, and number of inputs not passed to them.
 _CALLS = {
     "CALL": (("subgraph",), 0),
+    "CALL_ONCE": (("init_subgraph_index",), 0),
     "IF": (("then_subgraph_index", "else_subgraph_index"), 1),
     "WHILE": (("cond_subgraph_index", "body_subgraph_index"), 0),
     "STABLEHLO_CASE": (("branch_subgraph_indices",), 1),
@@ -159,6 +163,8 @@ def _call_problem(
     callee = record.subgraphs[number]
     _, skipped = _CALLS.get(operator.code, ((), 0))
     given, made = len(operator.inputs) - skipped, len(operator.outputs)
+    if operator.code == "CALL_ONCE" and (given or made):
+        return f"has {given} inputs and {made} outputs; it takes and gives nothing"
     if option == "cond_subgraph_index":
         made = 1
     elif option == "body_subgraph_index" and operator.code not in REGIONS and made != given:

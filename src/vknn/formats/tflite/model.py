@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,9 +24,10 @@ from vknn.ops.generator.numbers import POSITION_TYPE
 
 @dataclass(frozen=True)
 class Signature:
-    """A signature: names of the arguments and results of a method -> names that a session uses.
+    """A signature: names of the arguments and results of a method -> names of their tensors.
 
-    A session runs subgraph 0; signatures of other subgraphs are only listed.
+    ``run(feeds, signature=key)`` of a session runs its subgraph by the names of the arguments and
+    results. Without a signature subgraph 0 runs, by the names of its tensors.
     """
 
     inputs: Mapping[str, str]
@@ -42,24 +44,50 @@ class TfliteModel(Model):
     def __init__(self, record: ModelRecord, file: str | None = None) -> None:
         self.record = record
         self.file = file
-        self.main = record.subgraphs[0]
         self.layer_types = tuple(o.type for g in record.subgraphs for o in g.operators)
-        self._input_names = tensor_names(self.main, self.main.inputs)
-        self._output_names = tensor_names(self.main, self.main.outputs)
-        tensors = self.main.tensors
-        self._records = {
-            name: tensors[index]
-            for name, index in zip(self._input_names, self.main.inputs, strict=True)
-        }
+        self.description, self.metadata = record.description, record.metadata
+        self.signatures = {s.key: _signature(record, s) for s in record.signatures}
+        self._generators = first_positions(record)
+        self._source = FileSource(record, file, tuple(self._generators))
+        self.variables = self._source.resources.names
+        main = record.subgraphs[0]
+        self._enter(
+            main,
+            dict(zip(tensor_names(main, main.inputs), main.inputs, strict=True)),
+            dict(zip(tensor_names(main, main.outputs), main.outputs, strict=True)),
+        )
+
+    def of_signature(self, key: str) -> TfliteModel:
+        """See :meth:`Model.of_signature`."""
+        if key not in self.signatures:
+            known = ", ".join(map(repr, self.signatures))
+            raise InputError(
+                f"the model has no signature {key!r}; "
+                + (f"its signatures: {known}" if known else "it has none: leave signature out")
+            )
+        found = next(s for s in reversed(self.record.signatures) if s.key == key)
+        graph = self.record.subgraphs[found.subgraph]
+        _check_named(key, "input", found.inputs, graph.inputs, graph, self.file)
+        _check_named(key, "output", found.outputs, graph.outputs, graph, self.file)
+        model = copy.copy(self)
+        model._enter(graph, dict(found.inputs), dict(found.outputs))
+        return model
+
+    def _enter(
+        self, graph: SubgraphRecord, inputs: Mapping[str, int], outputs: Mapping[str, int]
+    ) -> None:
+        """Choice of the subgraph that is run, and of the names of its inputs and outputs."""
+        self.main, self._outputs = graph, outputs
+        tensors = graph.tensors
+        self._records = {name: tensors[index] for name, index in inputs.items()}
         self.range_checked = frozenset(
             n for n, t in self._records.items() if t.sub_byte is not None
         )
         self.inputs = tuple(_spec(n, t) for n, t in self._records.items())
-        made = dict(zip(self._output_names, self.main.outputs, strict=True))
-        self.outputs = tuple(_spec(name, tensors[index]) for name, index in made.items())
+        self.outputs = tuple(_spec(name, tensors[index]) for name, index in outputs.items())
         self.quantization = {
             n: (float(q.scale[0]), int(q.zero_point[0]))
-            for n, index in made.items()
+            for n, index in outputs.items()
             if tensors[index].is_quantized
             and (q := tensors[index].quant) is not None
             and not q.per_channel
@@ -67,15 +95,20 @@ class TfliteModel(Model):
         self.shape_hints = {
             n: tuple(1 if d is None else d for d in t.shape) for n, t in self._records.items()
         }
-        self.description, self.metadata = record.description, record.metadata
-        self.signatures = {s.key: _signature(record, s) for s in record.signatures}
-        self.state = {_state_name(t): TensorType(t.shape, t.dtype) for t in tensors if t.variable}
-        self.first_state = {
-            _state_name(t): self._initial_value(t)
+        self._state_names = {
+            t.index: f"state:{t.index}" if graph.index == 0 else f"state:{graph.index}:{t.index}"
             for t in tensors
-            if t.variable and t.initial_value
+            if t.variable
         }
-        self._generators = first_positions(record)
+        self.state = {
+            name: TensorType(tensors[index].shape, tensors[index].dtype)
+            for index, name in self._state_names.items()
+        }
+        self.first_state = {
+            name: self._initial_value(tensors[index])
+            for index, name in self._state_names.items()
+            if tensors[index].initial_value
+        }
         self.state |= dict.fromkeys(self._generators, POSITION_TYPE)
         self.first_state |= self._generators
 
@@ -92,17 +125,17 @@ class TfliteModel(Model):
         self, types: Mapping[str, TensorType], values: Mapping[str, np.ndarray] | None = None
     ) -> Graph:
         """See :meth:`Model.build`."""
-        self.check_names(types)
-        names = {t.index: _state_name(t) for t in self.main.tensors if t.variable}
-        outputs = dict(zip(self._output_names, self.main.outputs, strict=True))
-        outputs |= {name: index for index, name in names.items()}
+        held = {name: type_ for name, type_ in types.items() if name in self.variables}
+        self.check_names({name: type_ for name, type_ in types.items() if name not in held})
+        names = dict(self._state_names)
+        outputs = dict(self._outputs) | {name: index for index, name in names.items()}
         fed = {index: self.state[name] for index, name in names.items()}
         for name, record in self._records.items():
             self._check_shape(name, types[name].dims)
             fed[record.index] = TensorType(types[name].dims, record.dtype)
             names[record.index] = name
-        source = FileSource(self.record, self.file, tuple(self._generators))
-        return build_graph(source, 0, fed, outputs, names)
+        held |= dict.fromkeys(self._generators, POSITION_TYPE)
+        return build_graph(self._source, self.main.index, fed, outputs, names, held=held)
 
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:
         """``array`` in the dtype of input ``name``. Raises InputError where values do not fit."""
@@ -184,8 +217,33 @@ def _signature(record: ModelRecord, given: SignatureRecord) -> Signature:
     return Signature(inputs, outputs, given.subgraph)
 
 
-def _state_name(tensor: TensorRecord) -> str:
-    return f"state:{tensor.index}"
+def _check_named(
+    key: str,
+    what: str,
+    names: Mapping[str, int],
+    wanted: Sequence[int],
+    graph: SubgraphRecord,
+    file: str | None,
+) -> None:
+    """Check: ModelFormatError unless a signature names each ``what`` of its subgraph, once.
+
+    Of outputs it may leave some out.
+    """
+    place = f"signature {key!r} of subgraph {graph.index}"
+    for name, index in names.items():
+        if index not in wanted:
+            raise ModelFormatError(
+                f"{place}: its {what} {name!r} is tensor {index} ({graph.tensors[index].name!r}), "
+                f"which is no {what} of the subgraph",
+                file=file,
+            )
+    if what == "input" and sorted(names.values()) != sorted(set(wanted)):
+        called = sorted(graph.tensors[i].name for i in wanted)
+        raise ModelFormatError(
+            f"{place}: its inputs {', '.join(map(repr, names)) or '(none)'} do not stand for each "
+            f"of the subgraph's, {', '.join(map(repr, called)) or '(none)'}, once",
+            file=file,
+        )
 
 
 def _spec(name: str, tensor: TensorRecord) -> TensorSpec:

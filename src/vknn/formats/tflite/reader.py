@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from vknn.errors import ModelFormatError, UnsupportedLayerError
 from vknn.formats.tflite.blockwise import blocks_problem
@@ -16,7 +19,9 @@ from vknn.formats.tflite.records import (
     OperatorRecord,
     SignatureRecord,
     SubgraphRecord,
+    TensorRecord,
 )
+from vknn.formats.tflite.sub_byte import PackedIntegers
 from vknn.formats.tflite.tensors import UnknownType, ints, read_tensor, text
 from vknn.formats.tflite.verifier import IDENTIFIER, Damaged, verify
 
@@ -51,6 +56,8 @@ class _Reader:
         self.file = file
         self.root = accessors.Model.GetRootAs(data, 0)
         self.external = ExternalBuffers(self.root, file)
+        #: Arrays of constants by buffer, type and shape.
+        self.constants: dict[tuple[Any, ...], np.ndarray | PackedIntegers] = {}
         self.buffers = [self.buffer(i) for i in range(self.root.BuffersLength())]
 
     def model(self) -> ModelRecord:
@@ -98,10 +105,7 @@ class _Reader:
     def subgraph(self, index: int, codes: Sequence[tuple[str, str]]) -> SubgraphRecord:
         """A subgraph with its tensors and operators."""
         graph = self.root.Subgraphs(index)
-        tensors = tuple(
-            read_tensor(graph.Tensors(i), i, self.buffers, self.external)
-            for i in range(graph.TensorsLength())
-        )
+        tensors = tuple(self.tensor(graph.Tensors(i), i) for i in range(graph.TensorsLength()))
         count = len(tensors)
         for tensor in tensors:
             if problem := blocks_problem(tensors, tensor):
@@ -115,6 +119,15 @@ class _Reader:
         record = SubgraphRecord(index, text(graph.Name()), tensors, inputs, outputs, operators)
         self.check_order(record, graph)
         return record
+
+    def tensor(self, tensor: Any, index: int) -> TensorRecord:
+        """A tensor; constants of one buffer share their array, be it in other subgraphs."""
+        record = read_tensor(tensor, index, self.buffers, self.external)
+        if record.stored is None or record.sparse:
+            return record
+        key = tensor.Buffer(), tensor.ExternalBuffer(), record.type_name, record.shape
+        stored = self.constants.setdefault(key, record.stored)
+        return record if stored is record.stored else replace(record, stored=stored)
 
     def operator(
         self, operator: Any, index: int, codes: Sequence[tuple[str, str]], tensors: int

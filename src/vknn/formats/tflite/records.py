@@ -46,7 +46,9 @@ class TensorRecord:
     ``stored`` is the constant as the file has it, or None. ``variable`` marks state kept between
     runs. ``sub_byte`` is the type of integers that have fewer bits than ``dtype``. ``unranked``: an
     empty shape stands for any shape, not for a scalar. ``sparse``: the file stores it sparsely.
-    ``blocks``: blockwise quantization.
+    ``blocks``: blockwise quantization. ``resource``: the number of a variable or table (see
+    ``resources``), of no shape and no data. ``stated``: the shape as the file has it, with some
+    size for each axis that is open.
     """
 
     index: int
@@ -60,6 +62,8 @@ class TensorRecord:
     unranked: bool = False
     sparse: bool = False
     blocks: BlockQuant | None = None
+    resource: bool = False
+    stated: tuple[int, ...] = ()
 
     @property
     def data(self) -> np.ndarray | None:
@@ -84,6 +88,8 @@ class TensorRecord:
     @property
     def type_name(self) -> str:
         """Name of the element type, sub-byte types included."""
+        if self.resource:
+            return "resource"
         return self.sub_byte.name if self.sub_byte is not None else self.dtype.value
 
     @property

@@ -9,8 +9,9 @@ are constants of it, all other tensors that are still read are its inputs.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -20,14 +21,15 @@ from vknn.formats.layer_errors import Unsupported, errors_of
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.custom import known_type
 from vknn.formats.tflite.element_types import check_element_types
-from vknn.formats.tflite.generators import generator_name, restarted
+from vknn.formats.tflite.generators import restarted
 from vknn.formats.tflite.lifting import lifted_constants
 from vknn.formats.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
 from vknn.formats.tflite.region_runs import run_region
 from vknn.formats.tflite.regions import REGIONS, is_interpreted
 from vknn.formats.tflite.registry import Convert, OperatorType
+from vknn.formats.tflite.resources import GraphState, HeldState, Resources
 from vknn.graph import Arrays, Call, Continuation, Graph, GraphBuilder, TensorType, Value
-from vknn.ops.generator.numbers import POSITION_TYPE, position_of
+from vknn.ops.generator.numbers import position_of
 
 Known = dict[int, Value]
 #: Most iterations of a WHILE: a condition that never becomes false is an error, not a hang.
@@ -49,10 +51,21 @@ class FileSource:
     file: str | None = None
     generators: tuple[str, ...] = ()
 
+    @functools.cached_property
+    def resources(self) -> Resources:
+        """The file's variables and tables."""
+        return Resources(self.model)
+
+    @functools.cached_property
+    def state_names(self) -> frozenset[str]:
+        """Names of all that a session keeps from run to run, but for variable tensors."""
+        return self.resources.names | frozenset(self.generators)
+
     def place(self, graph: SubgraphRecord, operator: OperatorRecord) -> str:
-        """Index, type and output of an operator, for error messages."""
-        name = graph.tensors[operator.outputs[0]].name if operator.outputs else ""
-        return f"operator {operator.index} ({operator.type}), {name!r}"
+        """Index, type, subgraph and output of an operator, for error messages."""
+        of = f" of subgraph {graph.index}" if graph.index else ""
+        name = f", {graph.tensors[operator.outputs[0]].name!r}" if operator.outputs else ""
+        return f"operator {operator.index} ({operator.type}){of}{name}"
 
 
 def build_graph(
@@ -63,12 +76,16 @@ def build_graph(
     names: Mapping[int, str],
     start: int = 0,
     constants: Mapping[int, np.ndarray] | None = None,
+    held: Mapping[str, TensorType] = MappingProxyType({}),
+    assigned: Collection[str] = (),
 ) -> Graph:
     """Graph of subgraph ``number`` from operator ``start`` to its end or to where it has to wait.
 
     ``types``: types of the tensors that are inputs, by tensor index; ``names``: names of inputs
     (without one: :func:`port`); ``constants``: arrays of tensors whose data are known;
-    ``outputs``: output name -> tensor index.
+    ``outputs``: output name -> tensor index. ``held``: types of the session's state that has a
+    value (see ``resources``), inputs of those names; what is written of it is an output of its
+    name, and so is what is in ``assigned``.
     """
     record = source.model.subgraphs[number]
     builder = GraphBuilder(record.name or "tflite")
@@ -77,13 +94,14 @@ def build_graph(
         known[index] = builder.input(names.get(index, port(index)), type_)
     for index, array in (constants or {}).items():
         known[index] = builder.constant(array, port(index))
-    positions = {name: builder.input(name, POSITION_TYPE) for name in source.generators}
-    converter = _Converter(source, record, builder, known, positions)
+    values = {name: builder.input(name, type_) for name, type_ in held.items()}
+    state = GraphState(source.resources, values, {*assigned, *source.generators})
+    converter = _Converter(source, record, builder, known, state)
     converter.run(start)
     if converter.stopped is None:
         blobs = {record.tensors[i].name: value for i, value in known.items()}
         results = {name: converter.value(i) for name, i in outputs.items()}
-        return builder.finish(results | positions, blobs=blobs)
+        return builder.finish(results | converter.state.results, blobs=blobs)
     return converter.partial_graph(outputs)
 
 
@@ -101,7 +119,7 @@ class _Converter:
     """Conversion of operators up to the end or to the first that needs data not known yet.
 
     ``stopped``: position of that operator, or None; ``decisive``: the tensors whose data it needs.
-    ``positions``: those of the generators, by name.
+    ``state``: the session's, positions of generators among it.
     """
 
     def __init__(
@@ -110,10 +128,10 @@ class _Converter:
         graph: SubgraphRecord,
         builder: GraphBuilder,
         known: Known,
-        positions: dict[str, Value],
+        state: GraphState,
     ) -> None:
         self.source, self.graph, self.builder, self.known = source, graph, builder, known
-        self.positions = positions
+        self.state = state
         self.stopped: int | None = None
         self.decisive: tuple[int, ...] = ()
 
@@ -162,6 +180,9 @@ class _Converter:
         if operator.code in _INLINED:
             self._inline(operator.options[_INLINED[operator.code]], operator)
             return True
+        if operator.code == "CALL_ONCE":
+            self._call_once(operator)
+            return True
         if is_interpreted(self.source.model, operator):
             return False
         found = known_type(operator.code, operator.custom_code)
@@ -171,7 +192,7 @@ class _Converter:
             self.graph,
             operator,
             inputs,
-            positions=self.positions,
+            self.state,
             model=self.source.model,
             lift=self._lift,
         )
@@ -181,7 +202,6 @@ class _Converter:
             results = unfold(_convert_function(found, context)(context))
         self._set_outputs(operator, results)
         self.known.update(context.assigned)
-        self.positions.update(context.moved)
         return True
 
     def _set_outputs(self, operator: OperatorRecord, results: Sequence[Value]) -> None:
@@ -208,24 +228,31 @@ class _Converter:
         callee = self.source.model.subgraphs[number]
         arguments = [self.value(i) for i in operator.inputs[skip:]]
         known = dict(zip(callee.inputs, arguments, strict=True))
-        positions = dict(self.positions)
+        state = self.state.copy()
         for name in restarted(self.source.model, operator):
-            positions[name] = self.builder.constant(position_of(0), "start")
-        inner = _Converter(self.source, callee, self.builder, known, positions)
+            state.assign(name, self.builder.constant(position_of(0), "start"))
+        inner = _Converter(self.source, callee, self.builder, known, state)
         inner.run(0)
         if inner.stopped is not None:
             raise NeedsData(None)
-        self.positions.update(inner.positions)
+        self.state = inner.state
         self._set_outputs(operator, [inner.value(i) for i in callee.outputs])
+
+    def _call_once(self, operator: OperatorRecord) -> None:
+        """Adds the operators of a CALL_ONCE, unless they have run in this session."""
+        number = operator.options["init_subgraph_index"]
+        name = self.source.resources.once(number)
+        if name not in self.state.values:
+            self._inline(number, operator)
+            self.state.assign(name, self.builder.constant(np.ones((), bool), name))
 
     def _lift(self, number: int, arguments: Sequence[Value]) -> list[Value]:
         """Results of a region of scalars for each element of tensors of one shape."""
         region = self.source.model.subgraphs[number]
         known = lifted_constants(self.builder, region, arguments[0].type.dims)
         known |= dict(zip(region.inputs, arguments, strict=True))
-        if any(generator_name(region, o) in self.source.generators for o in region.operators):
-            raise Unsupported("random numbers in a region")
-        inner = _Converter(self.source, region, self.builder, known, {})
+        state = GraphState(self.source.resources)
+        inner = _Converter(self.source, region, self.builder, known, state)
         inner.run(0)
         if inner.stopped is not None:
             raise Unsupported(f"the region of subgraph {number}")
@@ -239,10 +266,11 @@ class _Converter:
         read |= dict.fromkeys(i for i in outputs.values() if i in self.known)
         live = [i for i in read if self.known[i].constant is None]
         constants = {i: self.known[i].constant for i in read if self.known[i].constant is not None}
-        takes = {port(i): self.known[i] for i in live} | self.positions
+        takes = {port(i): self.known[i] for i in live} | self.state.values
         continuation = _Continuation(
             self.source, self.graph, self.stopped, self.decisive, tuple(live),
             {i: c for i, c in constants.items() if c is not None}, dict(outputs),
+            tuple(self.state.values), frozenset(self.state.assigned),
         )  # fmt: skip
         return self.builder.finish(takes, continuation)
 
@@ -252,6 +280,7 @@ class _Continuation(Continuation):
     """The operators from ``position`` on: the first, if it is control flow, then the next graph.
 
     ``live`` are the tensors that the graph before gives, ``constants`` the arrays known by then.
+    ``held``: names of the session's state that it gives, too; ``assigned``: what was written of it.
     """
 
     source: FileSource
@@ -261,21 +290,24 @@ class _Continuation(Continuation):
     live: tuple[int, ...]
     constants: Mapping[int, np.ndarray]
     outputs: Mapping[str, int]
+    held: tuple[str, ...]
+    assigned: frozenset[str]
 
     def __post_init__(self) -> None:
-        self.takes = (*(port(i) for i in self.live), *self.source.generators)
+        self.takes = (*(port(i) for i in self.live), *self.held)
         self.layers = tuple(o.type for o in self.graph.operators[self.position :])
 
     def resume(self, arrays: Mapping[str, np.ndarray], call: Call) -> Arrays:
         known = {i: arrays[port(i)] for i in self.live}
-        positions = {name: arrays[name] for name in self.source.generators}
+        held = HeldState({name: arrays[name] for name in self.held}, set(self.assigned))
         operator = self.graph.operators[self.position]
-        results: dict[int, np.ndarray] = {}
-        if operator.code in (*_BRANCHES, *_INLINED) or is_interpreted(self.source.model, operator):
-            ins = [self._array(known, i) for i in operator.inputs]
-            outs = run_control(self.source, operator, ins, call, positions)
-            results = dict(zip(operator.outputs, outs, strict=True))
-        return self._next(known | results, positions, bool(results), call)
+        controls = operator.code in (*_BRANCHES, *_INLINED, "CALL_ONCE")
+        if not controls and not is_interpreted(self.source.model, operator):
+            return self._next(known, self.position, held, call)
+        ins = [self._array(known, i) for i in operator.inputs]
+        outs = run_control(self.source, operator, ins, call, held)
+        known |= dict(zip(operator.outputs, outs, strict=True))
+        return self._next(known, self.position + 1, held, call)
 
     def _array(self, known: Mapping[int, np.ndarray], index: int) -> np.ndarray:
         found = known.get(index, self.constants.get(index))
@@ -286,13 +318,8 @@ class _Continuation(Continuation):
         return found
 
     def _next(
-        self,
-        known: Mapping[int, np.ndarray],
-        positions: Mapping[str, np.ndarray],
-        done: bool,
-        call: Call,
+        self, known: Mapping[int, np.ndarray], start: int, held: HeldState, call: Call
     ) -> Arrays:
-        start = self.position + done
         fixed = {i: known[i] for i in self.decisive}
         fed = {i: a for i, a in known.items() if i not in fixed}
         types = {i: TensorType.of(a) for i, a in fed.items()}
@@ -300,14 +327,18 @@ class _Continuation(Continuation):
             start,
             tuple(types.items()),
             tuple((i, a.shape, a.tobytes()) for i, a in fixed.items()),
+            held.key,
         )
+        assigned = set(held.assigned)
 
         def make() -> Graph:
             constants = {**self.constants, **fixed}
-            number = self.graph.index
-            return build_graph(self.source, number, types, self.outputs, {}, start, constants)
+            number, state = self.graph.index, held.types
+            return build_graph(
+                self.source, number, types, self.outputs, {}, start, constants, state, assigned
+            )
 
-        return call(key, make, {port(i): a for i, a in fed.items()} | dict(positions))
+        return call(key, make, {port(i): a for i, a in fed.items()} | held.arrays)
 
 
 def run_control(
@@ -315,18 +346,24 @@ def run_control(
     operator: OperatorRecord,
     arrays: Sequence[np.ndarray],
     call: Call,
-    positions: dict[str, np.ndarray],
+    held: HeldState,
 ) -> list[np.ndarray]:
-    """Outputs of control flow for the arrays of its inputs. Raises ShapeError.
+    """Outputs of control flow for the arrays of its inputs.
 
-    ``positions``: those of the generators, which are updated in place.
+    ``held``: the session's state, updated in place. Raises ShapeError.
     """
     options = operator.options
-    positions.update({name: position_of(0) for name in restarted(source.model, operator)})
+    for name in restarted(source.model, operator):
+        held.assign(name, position_of(0))
     if operator.code in ("IF", "STABLEHLO_CASE"):
-        return run_subgraph(source, branch_of(operator, arrays[0]), arrays[1:], call, positions)
+        return run_subgraph(source, branch_of(operator, arrays[0]), arrays[1:], call, held)
     if operator.code in _INLINED:
-        return run_subgraph(source, options[_INLINED[operator.code]], arrays, call, positions)
+        return run_subgraph(source, options[_INLINED[operator.code]], arrays, call, held)
+    if operator.code == "CALL_ONCE":
+        number = options["init_subgraph_index"]
+        run_subgraph(source, number, (), call, held)
+        held.assign(source.resources.once(number), np.ones((), bool))
+        return []
     if is_interpreted(source.model, operator):
         return _run_interpreted(source, operator, arrays, call)
     state = list(arrays)
@@ -334,10 +371,10 @@ def run_control(
     variables = {t.index: initial_array(t) for t in body.tensors if t.variable}
     for _ in range(MAX_ITERATIONS):
         condition = options["cond_subgraph_index"]
-        (go_on,) = run_subgraph(source, condition, state, call, positions)[:1]
+        (go_on,) = run_subgraph(source, condition, state, call, held)[:1]
         if not decision_of(operator, go_on):
             return state
-        results = run_subgraph(source, body.index, state, call, positions, variables)
+        results = run_subgraph(source, body.index, state, call, held, variables)
         state = results if operator.code != "WHILE" else _next_inputs(body, state, results)
     raise ShapeError(
         f"operator {operator.index} ({operator.code}) did not end within {MAX_ITERATIONS} rounds"
@@ -366,7 +403,8 @@ def _lifted_graph(source: FileSource, number: int, types: Sequence[TensorType]) 
     region = source.model.subgraphs[number]
     builder = GraphBuilder(region.name or "region")
     arguments = [builder.input(str(k), type_) for k, type_ in enumerate(types)]
-    results = _Converter(source, region, builder, {}, {})._lift(number, arguments)
+    converter = _Converter(source, region, builder, {}, GraphState(source.resources))
+    results = converter._lift(number, arguments)
     return builder.finish({f"result{k}": value for k, value in enumerate(results)})
 
 
@@ -410,25 +448,27 @@ def run_subgraph(
     number: int,
     arrays: Sequence[np.ndarray],
     call: Call,
-    positions: dict[str, np.ndarray],
+    held: HeldState,
     variables: dict[int, np.ndarray] | None = None,
 ) -> list[np.ndarray]:
     """Outputs of subgraph ``number``, in its order, for the arrays of its inputs.
 
-    ``positions``: those of the generators, updated in place. ``variables``: arrays of its variable
-    tensors, likewise; without it they have their initial content. TensorFlow Lite keeps these
-    between the iterations of a loop, and no longer.
+    ``held``: the session's state, updated in place. ``variables``: arrays of its variable tensors,
+    likewise; without it they have their initial content. TensorFlow Lite keeps them between the
+    iterations of a loop, and no longer.
     """
-    graph, held = source.model.subgraphs[number], variables or {}
-    known = held | dict(zip(graph.inputs, arrays, strict=True))
+    graph, own = source.model.subgraphs[number], variables or {}
+    known = own | dict(zip(graph.inputs, arrays, strict=True))
     types = {i: TensorType.of(a) for i, a in known.items()}
     outputs = {str(k): index for k, index in enumerate(graph.outputs)}
-    wanted = outputs | {port(i): i for i in held}
-    feeds = {port(i): a for i, a in known.items()} | positions
-    key = ("subgraph", number, tuple(types.items()))
-    results = call(key, lambda: build_graph(source, number, types, wanted, {}), feeds)
-    held.update({i: results[port(i)] for i in held})
-    positions.update({name: results[name] for name in positions})
+    wanted = outputs | {port(i): i for i in own}
+    feeds = {port(i): a for i, a in known.items()} | held.arrays
+    state = held.types
+    key = ("subgraph", number, tuple(types.items()), held.key)
+    results = call(key, lambda: build_graph(source, number, types, wanted, {}, held=state), feeds)
+    own.update({i: results[port(i)] for i in own})
+    for name in source.state_names & results.keys():
+        held.assign(name, results[name])
     return [results[name] for name in outputs]
 
 

@@ -24,6 +24,8 @@ DTYPES = {
     10: DType.FLOAT64, 11: DType.COMPLEX128, 12: DType.UINT64, 15: DType.UINT32, 16: DType.UINT16,
     18: DType.BFLOAT16, 21: DType.FLOAT8E4M3FN, 22: DType.FLOAT8E5M2,
 }  # fmt: skip
+#: The schema's number of handles of variables and tables.
+RESOURCE = 13
 #: Sub-byte types by the same number. Files pack them into bytes, the first in the lowest bits.
 SUB_BYTE_TYPES = {
     17: SubByte("int4", DType.INT8, 4),
@@ -45,6 +47,8 @@ def read_tensor(
     """TensorRecord of a verified Tensor table. Raises Damaged and UnknownType."""
     name = text(tensor.Name())
     what = f"tensor {index} ({name!r})"
+    if tensor.Type() == RESOURCE:  # whatever shape and data it states
+        return TensorRecord(index, name, (), DType.INT64, resource=True)
     sub_byte = SUB_BYTE_TYPES.get(tensor.Type())
     dtype = DTYPES.get(tensor.Type()) if sub_byte is None else sub_byte.dtype
     if dtype is None:
@@ -78,7 +82,7 @@ def read_tensor(
     unranked = not open_shape and not tensor.HasRank()
     sparse = tensor.Sparsity() is not None
     kind = (sub_byte, unranked, sparse, _blocks(tensor.Quantization(), what))
-    return TensorRecord(index, name, open_shape, dtype, data, quant, variable, *kind)
+    return TensorRecord(index, name, open_shape, dtype, data, quant, variable, *kind, stated=shape)
 
 
 def _constant(

@@ -175,8 +175,8 @@ class _Tests:
             divisible = min(middle) > 0
             return replace(bare, ratio=middle[1] / middle[0] if divisible else None)
         if self.paired:
-            usable = ratios is not None and np.isfinite(ratios).all() and ratios.min() > 0
-            ratios = ratios if usable else b / a
+            if ratios is None or not np.isfinite(ratios).all() or ratios.min() <= 0:
+                ratios = b / a
             found, p = statistics.paired_ratio(ratios), statistics.signed_rank(np.log(ratios))
         else:
             found, p = statistics.ratio(a, b), statistics.mann_whitney(a, b)

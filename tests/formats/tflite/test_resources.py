@@ -1,0 +1,430 @@
+"""Variables and hash tables of a session: what keeps, shares, changes and loses them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.formats.tflite import resource_nets as nets
+from tests.helpers import shared_device
+from tests.tflite_writer import Net
+
+import vknn
+from vknn.errors import InputError, ModelFormatError, ShapeError, VknnError
+from vknn.runtime import DeviceArray
+from vknn.session import engine_of
+
+Open = Callable[[Net | bytes], vknn.Session]
+
+
+@pytest.fixture(params=["numpy", pytest.param("vulkan", marks=pytest.mark.device)])
+def opened(request: pytest.FixtureRequest) -> Iterator[Open]:
+    """Opens sessions of models on both backends; they are closed at the end."""
+    sessions: list[vknn.Session] = []
+
+    def made(net: Net | bytes, **options: Any) -> vknn.Session:
+        device = "numpy" if request.param == "numpy" else shared_device()
+        data = net.file() if isinstance(net, Net) else net
+        sessions.append(vknn.Session(data, device=device, **options))
+        return sessions[-1]
+
+    yield made
+    for session in sessions:
+        session.close()
+
+
+def values(session: vknn.Session, x: Any) -> list[list[float]]:
+    """Outputs of a run with the one input of a model."""
+    return [y.tolist() for y in session.run(np.float32(x)).values()]
+
+
+def test_call_once_runs_once_a_session_and_again_after_a_reset(opened: Open) -> None:
+    session = opened(nets.totals())
+    assert values(session, [1, 2]) == [[10, 20], [11, 22]]
+    assert values(session, [1, 2]) == [[11, 22], [12, 24]]
+    session.reset_state()
+    assert values(session, [0, 1]) == [[10, 20], [10, 21]]
+    assert values(opened(nets.totals()), [5, 5]) == [[10, 20], [15, 25]]
+
+
+def test_two_handles_of_one_name_are_one_variable_and_containers_count(opened: Open) -> None:
+    net = Net()
+    x = net.tensor("x", (2,))
+    net.inputs = [x]
+    # What lies under other names must not be what these handles see: "c/v" is not "v" in "c".
+    twice = net.tensor("twice", (2,))
+    net.add("ADD", [x, x], [twice], {})
+    made = []
+    for name, container, value in (("v", "", x), ("v", "c", twice)):
+        net.add("ASSIGN_VARIABLE", [nets.handle(net, name, container), value], [], {})
+        made.append((name, container))
+    net.add("ASSIGN_VARIABLE", [nets.handle(net, "c/v"), x], [], {})
+    for name, container in made:
+        net.outputs = [*net.outputs, net.tensor(f"{container}:{name}", (2,))]
+        ends = [nets.handle(net, name, container)], [net.outputs[-1]]
+        net.add("READ_VARIABLE", *ends, {})
+    assert values(opened(net), [1, 2]) == [[1, 2], [2, 4]]
+
+
+def test_reads_and_writes_keep_the_order_of_the_file(opened: Open) -> None:
+    net = Net()
+    x, twice = net.tensor("x", (2,)), net.tensor("twice", (2,))
+    net.inputs = [x]
+    net.add("ADD", [x, x], [twice], {})
+    nets.assign(net, "v", twice)
+    before = nets.read(net, "v", (2,))
+    nets.assign(net, "v", x)
+    net.outputs = [before, nets.read(net, "v", (2,))]
+    assert values(opened(net), [1, 2]) == [[2, 4], [1, 2]]
+
+
+def test_a_variable_grows_from_run_to_run(opened: Open) -> None:
+    session = opened(nets.growing())
+    seen: list[list[float]] = []
+    for number in range(12):  # more than programs are kept
+        rows = [[number, k] for k in range(1 + number % 3)]
+        seen += rows
+        assert session.run({"x": np.float32(rows)})["all"].tolist() == seen
+    session.reset_state()
+    assert session.run({"x": np.float32([[1, 2]])})["all"].tolist() == [[1, 2]]
+
+
+def test_an_error_leaves_variables_as_they_were(opened: Open) -> None:
+    net = nets.totals()
+    at, found = net.tensor("at", (1,), "int32"), net.tensor("found", (1,))
+    net.inputs, net.outputs = [*net.inputs, at], [*net.outputs, found]
+    net.add("GATHER", [net.inputs[0], at], [found], {"axis": 0})  # behind the assignment
+    session = opened(net)
+    x = np.float32([1, 2])
+    with pytest.raises(VknnError, match="index"):
+        session.run({"x": x, "at": np.int32([9])})
+    for total in ([11, 22], [12, 24]):
+        assert session.run({"x": x, "at": np.int32([0])})["sum"].tolist() == total
+        with pytest.raises(VknnError, match="index"):
+            session.run({"x": x, "at": np.int32([-9])})
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["at run time", "before"])
+def test_a_branch_writes_and_what_follows_reads(known: bool, opened: Open) -> None:
+    net = Net()
+    then, other = net.another(), net.another()
+    for branch in (then, other):
+        branch.inputs = [branch.tensor("x", (2,))]
+        branch.outputs = branch.inputs
+    nets.assign(then, "v", 0)
+    x = net.tensor("x", (2,))
+    nets.assign(net, "v", net.tensor("ten", data=np.float32([10, 10])))
+    data = np.array([True]) if known else None
+    condition = net.tensor("is", (1,), "bool", data=data)
+    same = net.tensor("same", (2,))
+    options = {"then_subgraph_index": 1, "else_subgraph_index": 2}
+    net.add("IF", [condition, x], [same], options)
+    net.inputs = [x] if known else [x, condition]
+    net.outputs = [nets.read(net, "v", (2,))]
+    session = opened(net)
+    for takes in (True,) if known else (True, False, True):
+        feeds = {"x": np.float32([1, 2])} | ({} if known else {"is": np.array([takes])})
+        (found,) = session.run(feeds).values()
+        assert found.tolist() == ([1, 2] if takes else [10, 10])
+
+
+def test_handles_are_passed_to_loops_and_calls(opened: Open) -> None:
+    """A handle of another variable than the body's own name for nothing: it is a number."""
+    net = Net()
+    condition, body, inner = net.another(), net.another(), net.another()
+    for each in (condition, body):
+        each.inputs = [each.tensor("n", (1,), "int32"), each.tensor("which", (), "resource")]
+    condition.outputs = [condition.tensor("more", (1,), "bool")]
+    none = condition.tensor("none", (1,), "int32", data=np.int32([0]))
+    condition.add("GREATER", [0, none], condition.outputs, {})
+    one = body.tensor("one", (1,), "int32", data=np.int32([1]))
+    fewer = body.tensor("fewer", (1,), "int32")
+    body.add("SUB", [0, one], [fewer], {})
+    body.add("CALL", [1], [], {"subgraph": 3})
+    body.outputs = [fewer, 1]
+    inner.inputs = [inner.tensor("which", (), "resource")]
+    old, twice = inner.tensor("old", (2,)), inner.tensor("twice", (2,))
+    inner.add("READ_VARIABLE", [0], [old], {})
+    inner.add("ADD", [old, old], [twice], {})
+    inner.add("ASSIGN_VARIABLE", [0, twice], [], {})
+    x, n = net.tensor("x", (2,)), net.tensor("n", (1,), "int32")
+    net.inputs = [x, n]
+    nets.assign(net, "other", x)
+    nets.assign(net, "v", x)
+    ends = [net.tensor("left", (1,), "int32"), net.tensor("still", (), "resource")]
+    loop = {"cond_subgraph_index": 1, "body_subgraph_index": 2}
+    net.add("WHILE", [n, nets.handle(net, "v")], ends, loop)
+    y = net.tensor("y", (2,))
+    net.add("READ_VARIABLE", [ends[1]], [y], {})
+    net.outputs = [y, nets.read(net, "other", (2,))]
+    found = opened(net).run({"x": np.float32([1, 2]), "n": np.int32([3])})
+    assert [y.tolist() for y in found.values()] == [[8, 16], [1, 2]]
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_variables_stay_on_the_device(precision: str) -> None:
+    with vknn.Session(nets.totals().file(), device=shared_device(), precision=precision) as session:
+        for number in range(3):
+            assert values(session, [1, 2])[0] == [10 + number, 20 + 2 * number]
+            state = engine_of(session)._state.present(session.model)
+            assert set(state) == {"variable:v", "once:1"}
+            assert isinstance(state["variable:v"], DeviceArray)
+
+
+def test_tables_are_imported_at_run_time_too(opened: Open) -> None:
+    net = Net()
+    keys, found = net.tensor("keys", (3,), "int64"), net.tensor("found", (3,), "string")
+    texts, size = net.tensor("texts", (3,), "string"), net.tensor("size", (1,), "int64")
+    made = nets.table(net, nets.INT64, nets.STRING)
+    none = nets._column(net, "default", ["none"], nets.STRING)
+    net.inputs, net.outputs = [keys, texts], [found, size]
+    net.add("HASHTABLE_IMPORT", [made, keys, texts], [], {})
+    net.add("HASHTABLE_FIND", [made, keys, none], [found], {})
+    net.add("HASHTABLE_SIZE", [made], [size], {})
+    session = opened(net)
+    text = np.array([b"b", b"a", b"c"], object)
+    first = session.run({"keys": np.int64([5, -1, 5]), "texts": text})
+    assert (first["found"].tolist(), first["size"].tolist()) == ([b"b", b"a", b"b"], [2])
+    second = session.run({"keys": np.int64([-1, 7, 5]), "texts": text})
+    assert (second["found"].tolist(), second["size"].tolist()) == ([b"a", b"none", b"b"], [2])
+
+
+@pytest.mark.device
+def test_verify_and_profile_look_at_models_with_variables() -> None:
+    with vknn.Session(nets.totals().file(), device=shared_device()) as session:
+        report = vknn.verify(session)
+        assert report.ok
+        assert report.checked
+        before = np.float32(values(session, [0, 0])[0])
+        assert before.tolist() != [10, 20]  # the check's plain run was one of the session
+        # One run fills what is empty; those that are timed leave no trace.
+        profile = vknn.profile(session, {"x": np.float32([1, 1])}, runs=3, warmup=1)
+        assert profile.timings
+        assert values(session, [0, 0])[0] == (before + 1).tolist()
+
+
+def reading_nothing() -> Net:
+    """y = a variable that nothing assigns."""
+    net = Net()
+    net.outputs = [nets.read(net, "kv", (2,))]
+    return net
+
+
+def of_another_type() -> Net:
+    """y = a variable of integers, as floats."""
+    net = Net()
+    nets.assign(net, "v", net.tensor("x", dtype="int32", data=np.int32([1])))
+    net.outputs = [nets.read(net, "v", (1,))]
+    return net
+
+
+def of_a_table() -> Net:
+    """y = what a table "holds" as a variable."""
+    net = Net()
+    y = net.tensor("y", (1,))
+    net.add("READ_VARIABLE", [nets.table(net, nets.INT64, nets.STRING)], [y], {})
+    net.outputs = [y]
+    return net
+
+
+def of_an_empty_table() -> Net:
+    """found = what a table has that nothing filled."""
+    return nets.looked_up([], nets.STRING)
+
+
+def of_different_lengths() -> Net:
+    """A table of three keys and two values."""
+    return nets.looked_up([(["a", "b", "c"], [1, 2])], nets.STRING)
+
+
+def filled_the_other_way() -> Net:
+    """A table of integers that is filled with integers by texts."""
+    net = Net()
+    ends = [nets.table(net, nets.INT64, nets.STRING)]
+    ends += [nets._column(net, "k", ["a"], nets.STRING), nets._column(net, "v", [1], nets.INT64)]
+    net.add("HASHTABLE_IMPORT", ends, [], {})
+    net.outputs = [ends[2]]
+    return net
+
+
+@pytest.mark.parametrize(
+    ("net", "words"),
+    [
+        (reading_nothing, r"operator 1 \(READ_VARIABLE\).*'kv' has no value yet.*run first"),
+        (of_another_type, r"\(READ_VARIABLE\).*variable 'v' holds int32, it gives float32"),
+        (of_a_table, r"\(READ_VARIABLE\).*handle of table 3; it takes that of a variable"),
+        (of_an_empty_table, r"\(HASHTABLE_FIND\).*table 3 was not filled yet.*run first"),
+        (of_different_lengths, r"\(HASHTABLE_IMPORT\).*string\[3\] keys and int64\[2\] values"),
+        (filled_the_other_way, r"table 3, int64 -> string, with string -> int64"),
+    ],
+)
+def test_what_goes_wrong_in_a_run_is_said(net: Callable[[], Net], words: str, opened: Open) -> None:
+    session = opened(net())
+    feeds = {s.name: np.array([b"a"] * 4, object) for s in session.inputs}
+    with pytest.raises(ShapeError, match=words) as caught:
+        session.run(feeds)
+    assert str(caught.value).startswith("a model in memory: ")
+
+
+def once_of(number: int, inputs: int = 0, ends: int = 0) -> Net:
+    """A CALL_ONCE of a subgraph with ends, and ends of its own."""
+    net = Net()
+    net.outputs = [net.tensor("y", data=np.float32([1]))]
+    init = net.another()
+    if ends:
+        init.inputs = init.outputs = [init.tensor("a", (1,))]
+    net.add("CALL_ONCE", [0] * inputs, [], {"init_subgraph_index": number})
+    return net
+
+
+def nested(depth: int) -> Net:
+    """Subgraphs of which each initializes the next."""
+    net = once_of(1)
+    for number in range(2, depth + 1):
+        nets.once(net.others[-1], number)
+        net.another()
+    return net
+
+
+def itself() -> Net:
+    """A subgraph that initializes itself."""
+    net = once_of(1)
+    nets.once(net.others[0], 1)
+    return net
+
+
+def in_a_circle() -> Net:
+    """Two subgraphs that initialize each other."""
+    net = once_of(1)
+    nets.once(net.others[0], 2)
+    nets.once(net.another(), 1)
+    return net
+
+
+def adding_a_handle() -> Net:
+    """y = a handle and itself."""
+    net = Net()
+    made = nets.handle(net)
+    net.outputs = [net.tensor("y", ())]
+    net.add("ADD", [made, made], net.outputs, {})
+    return net
+
+
+def reading_numbers() -> Net:
+    """A variable whose handle is a number."""
+    net = Net()
+    net.inputs, net.outputs = [net.tensor("x", (), "int64")], [net.tensor("y", ())]
+    net.add("READ_VARIABLE", [0], [1], {})
+    return net
+
+
+def giving_a_handle() -> Net:
+    """The handle as the model's output."""
+    net = Net()
+    net.outputs = [nets.handle(net)]
+    return net
+
+
+def passing_a_number() -> Net:
+    """A number in the place of a handle, in a call."""
+    net = Net()
+    inner = net.another()
+    inner.inputs = [inner.tensor("which", (), "resource")]
+    inner.outputs = [inner.tensor("y", (1,))]
+    inner.add("READ_VARIABLE", [0], [1], {})
+    net.inputs, net.outputs = [net.tensor("x", (), "int64")], [net.tensor("y", (1,))]
+    net.add("CALL", [0], [1], {"subgraph": 1})
+    return net
+
+
+def a_handle_of_floats() -> Net:
+    """A VAR_HANDLE that is declared to give floats."""
+    net = Net()
+    net.outputs = [net.tensor("y", ())]
+    net.add("VAR_HANDLE", [], [0], {"shared_name": "v"})
+    return net
+
+
+def without_a_maker() -> Net:
+    """A handle that nothing makes, with data and as a variable of its own."""
+    net = Net()
+    made = net.tensor("h", (0,), "resource", is_variable=True)
+    net.outputs = [net.tensor("y", ())]
+    net.add("READ_VARIABLE", [made], net.outputs, {})
+    return net
+
+
+def of_types(key: int, value: int) -> Net:
+    """A table of types that no table has."""
+    net = Net()
+    net.outputs = [net.tensor("y", data=np.float32([1]))]
+    nets.table(net, key, value)
+    return net
+
+
+def of_two_types() -> Net:
+    """A table that is declared twice, differently."""
+    net = of_types(nets.INT64, nets.STRING)
+    nets.table(net, nets.STRING, nets.INT64)
+    return net
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: once_of(7), r"operator 0 \(CALL_ONCE\) of subgraph 0: names subgraph 7 of 2"),
+        (lambda: once_of(-1), "names subgraph -1 of 2"),
+        (lambda: nested(51), "call one another more than 50 deep"),
+        (itself, "subgraphs 0, 1 call one another in a circle"),
+        (lambda: once_of(1, ends=1), "subgraph 1 has 1 inputs and 1 outputs, not 0 and 0"),
+        (lambda: once_of(1, inputs=1), "has 1 inputs and 0 outputs; it takes and gives nothing"),
+        (lambda: once_of(1, inputs=1, ends=1), "it takes and gives nothing"),
+        (in_a_circle, "subgraphs 0, 1, 2 call one another in a circle"),
+        (adding_a_handle, r"operator 1 \(ADD\).*is a resource, not numbers: READ_VARIABLE"),
+        (reading_numbers, r"\(READ_VARIABLE\).*'x'.*is int64: it has to be the handle that a VAR"),
+        (giving_a_handle, "which cannot be an input or output of the model"),
+        (passing_a_number, r"\(CALL\).*'which'.*is resource, and int64 stands for it"),
+        (a_handle_of_floats, r"\(VAR_HANDLE\).*'y'.*declared as float32, not resource"),
+        (lambda: of_types(4, 4), r"\(HASHTABLE\).*types 4 -> 4.*5 -> 4 \(string -> int64\)"),
+        (lambda: of_types(5, 7), "types 5 -> 7"),
+        (of_two_types, "table 3 has other types elsewhere"),
+    ],
+)
+def test_files_that_cannot_be(make: Callable[[], Net], words: str, tmp_path: Path) -> None:
+    path = tmp_path / "model.tflite"
+    path.write_bytes(make().file())
+    begin = time.process_time()
+    with pytest.raises(ModelFormatError, match=words) as caught:
+        vknn.Session(path, device="numpy")
+    assert str(path) in str(caught.value)
+    assert time.process_time() - begin < 2
+
+
+def test_nested_initializations_run() -> None:
+    with vknn.Session(nested(50).file(), device="numpy") as session:
+        assert session.run({})["y"].tolist() == [1]
+
+
+def test_a_handle_without_a_maker_has_no_value() -> None:
+    with (
+        vknn.Session(without_a_maker().file(), device="numpy") as session,
+        pytest.raises(ModelFormatError, match="'h'.* has no value: nothing makes it"),
+    ):
+        session.run({})
+
+
+def test_names_of_state_are_no_names_of_inputs() -> None:
+    net = Net()
+    x = net.tensor("variable:v", (2,))
+    nets.assign(net, "v", x)
+    net.inputs, net.outputs = [x], [nets.read(net, "v", (2,))]
+    with vknn.Session(net.file(), device="numpy") as session:
+        for number in range(3):
+            assert values(session, [number, 1]) == [[number, 1]]
+        with pytest.raises(InputError, match=r"unknown input 'variable:v\.1'"):
+            session.run({"variable:v.1": np.float32([1, 2])})
