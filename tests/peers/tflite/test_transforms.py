@@ -95,7 +95,7 @@ VALUES = {
     "int64": [16777217, 16777216, 2**62, -(2**62), 0, 1, 2**31],
 }
 BOUNDARIES = [[0.0, 1.0, 16777216.0], [], [-np.inf, 1.0, np.inf], [2.0**31], [1.0, 1.0, 1.0, 2.0],
-              [-3e38, -1e-45, 0.0, 1e-45]]  # fmt: skip
+              [-3e38, -1e-37, 0.0, 1e-37]]  # fmt: skip
 
 
 @pytest.mark.parametrize("boundaries", BOUNDARIES, ids=len)
