@@ -9,13 +9,13 @@ import functools
 from dataclasses import replace
 
 from vknn.graph import DType, TensorType
-from vknn.lowering.kernels.matmul.rule import matmul
-from vknn.lowering.kernels.quantized.block_weights import (
+from vknn.lowering.kernels.matmul.block_weights import (
     blocks_of,
     code_constants,
     length_of,
     weight_buffers,
 )
+from vknn.lowering.kernels.matmul.rule import matmul
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid

@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vknn.lowering.kernels.quantized.block_floats import MOST_ROWS, by_floats
-from vknn.lowering.kernels.quantized.block_weights import (
+from vknn.lowering.kernels.matmul.block_floats import MOST_ROWS, by_floats
+from vknn.lowering.kernels.matmul.block_weights import (
     WORDS,
     blocks_of,
     code_constants,
