@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from vknn.graph import DType, Op
+from vknn.ops.bits import BitShift, BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor
+from vknn.ops.casting import BitCast
 from vknn.ops.elementwise import logic
 from vknn.ops.indexing.gather import GatherND, SearchSorted
 from vknn.ops.indexing.scatter import ScatterND
@@ -51,6 +53,11 @@ def _choices() -> Iterator[Given]:
     for op in (*ordered, logic.Equal(), logic.NotEqual()):
         yield op, (IMAGE, (13, 1, 1)), ()
         yield op, ((IMAGE, I8), (IMAGE, I8)), ()
+    for bitwise in (BitwiseAnd(), BitwiseOr(), BitwiseXor(), BitShift(True), BitShift(False)):
+        yield bitwise, ((IMAGE, I8), ((13, 1, 1), I8)), ()
+    yield BitwiseNot(), ((IMAGE, I32),), ()
+    yield BitCast(DType.UINT8), (IMAGE,), ()
+    yield BitCast(DType.FLOAT32), (((3, 4), I8),), ()
     truth = (IMAGE, np.bool_)
     for both in (logic.And(), logic.Or(), logic.Xor()):
         yield both, (truth, ((13, 1, 1), np.bool_)), ()

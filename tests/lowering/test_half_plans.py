@@ -15,6 +15,7 @@ from tests.lowering.test_plans import CPU, DEVICES, NETWORKS
 from vknn.graph import GraphBuilder, TensorType
 from vknn.lowering import Layout, LoweringOptions, candidates, check_plan, format_plan, lower
 from vknn.lowering.kit.layouts import narrowed, pack, storage_bytes, vector_count
+from vknn.ops.casting import BitCast
 from vknn.ops.elementwise import Relu
 from vknn.ops.movement.shape import Slice
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
@@ -157,7 +158,8 @@ def test_every_kernel_declares_what_it_is_given(
         graph = case.graph()
         found = candidates(graph.nodes[0], limits, LoweringOptions(precision=precision))
         scales = isinstance(case.op, QuantizeLinear | DequantizeLinear) and not case.constants
-        assert found or (precision != "fp32" and scales), f"{case}: no candidate"
+        bits = isinstance(case.op, BitCast)  # of floats that lie in memory in another precision
+        assert found or (precision != "fp32" and (scales or bits)), f"{case}: no candidate"
         for candidate in found:
             options = LoweringOptions(
                 algorithm=candidate.name, layout=candidate.outputs[0], precision=precision
