@@ -47,6 +47,14 @@ class _Axis:
         return self.step > 1 and len(self.kept) > 1
 
 
+def padded_shape(
+    dims: Sequence[int], low: Sequence[int], high: Sequence[int], interior: Sequence[int]
+) -> list[int]:
+    """Sizes that :func:`padded` makes of ``dims``; below 0 where more is cut off than there is."""
+    axes = zip(dims, low, high, interior, strict=True)
+    return [max(d + (d - 1) * between, 0) + begin + end for d, begin, end, between in axes]
+
+
 def padded(
     c: LayerContext,
     x: Value,
@@ -64,7 +72,7 @@ def padded(
     lengths = len(low) == len(high) == len(interior) == len(dims)
     c.require(lengths and min(interior, default=0) >= 0,
               f"pads {x.type} by {list(low)}, {list(high)}, {list(interior)}")  # fmt: skip
-    wanted = [max(d + (d - 1) * interior[a], 0) + low[a] + high[a] for a, d in enumerate(dims)]
+    wanted = padded_shape(dims, low, high, interior)
     c.require(min(wanted, default=0) >= 0, f"cuts {list(low)} and {list(high)} off {x.type}")
     if math.prod(d for d in wanted if d) >= MAX_ELEMENTS:
         raise ShapeError(f"its output {wanted} is absurdly large")

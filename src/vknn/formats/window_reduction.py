@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from vknn.formats.layer_context import LayerContext
 from vknn.formats.padding import padded
 from vknn.graph import DType, Op, Value
@@ -32,6 +34,16 @@ class AxisWindow:
         """True where each element is a window."""
         return self.size == self.stride == self.base_dilation == 1 and self.pads == (0, 0)
 
+    def op(self, function: str, axis: int) -> ReduceWindow:
+        """The op that joins these windows along an axis."""
+        return ReduceWindow(
+            function, axis, self.size, self.stride, self.pads, self.base_dilation, self.dilation
+        )
+
+    def count(self, size: int) -> int:
+        """Windows along an axis of ``size`` elements. Raises ShapeError for absurd ones."""
+        return self.op("add", 0).count(size)
+
 
 def joined(c: LayerContext, function: str, a: Value, b: Value) -> Value:
     """Two values of one type joined by a function of ReduceWindow; they broadcast."""
@@ -58,13 +70,7 @@ def reduced_windows(
         x, windows = filled(c, x, init, windows)
     for axis, window in enumerate(windows):
         if not window.is_each:
-            x = c.add(
-                ReduceWindow(
-                    function, axis, window.size, window.stride, window.pads,
-                    window.base_dilation, window.dilation,
-                ),
-                x,
-            )  # fmt: skip
+            x = c.add(window.op(function, axis), x)
     return x if plain else joined(c, function, x, init)
 
 
@@ -75,3 +81,9 @@ def filled(
     low, high = ([w.pads[end] for w in windows] for end in (0, 1))
     x = padded(c, x, low, high, [w.base_dilation - 1 for w in windows], init)
     return x, [AxisWindow(w.size, w.stride, dilation=w.dilation) for w in windows]
+
+
+def window_places(count: int, window: AxisWindow) -> np.ndarray:
+    """Elements of ``count`` windows without pads and holes along an axis: int32 [count, size]."""
+    begins, taps = np.arange(count) * window.stride, np.arange(window.size) * window.dilation
+    return (begins[:, None] + taps).astype(np.int32)
