@@ -41,6 +41,7 @@ from vknn import reference  # noqa: E402
 from vknn.errors import VknnError  # noqa: E402
 from vknn.formats.coreml.model import CoremlModel  # noqa: E402
 from vknn.formats.ncnn.type_indices import BUILTIN  # noqa: E402
+from vknn.formats.tflite.loader import check_operators  # noqa: E402
 from vknn.formats.tflite.model import TfliteModel  # noqa: E402
 from vknn.graph import DType, Graph, TensorType  # noqa: E402
 
@@ -94,19 +95,30 @@ def ncnn() -> dict[str, set[str]]:
 
 def tflite() -> dict[str, set[str]]:
     """Operator of the file -> operators."""
-    examples = json.loads(tflite_table.EXAMPLES.read_text(encoding="utf-8"))
+    examples = tflite_table.all_examples()
     names = [n for n in tflite_examples.operators() if n not in tflite_table._WITHOUT]
+    known: set[str] = set()
 
     def pairs() -> Iterator[Pair]:
         for name in names:
             for example in examples.get(name, {}).values():
-                record, feeds = tflite_table._opened(example)
-                model = TfliteModel(record)
-                arrays = {n: model.encode(n, a) for n, a in feeds.items()}
-                types = {n: TensorType.of(a) for n, a in arrays.items()}
-                yield from _pairs(model.build(types), {**arrays, **_states(model.state)})
+                with contextlib.suppress(VknnError):  # the page of the format says so
+                    graph, arrays = _of_tflite(example)
+                    known.add(name)
+                    yield from _pairs(graph, arrays)
 
-    return _gathered(names, pairs)
+    found = _gathered(names, pairs)
+    return {name: found[name] for name in names if name in known}
+
+
+def _of_tflite(example: tflite_examples.Example) -> tuple[Graph, Arrays]:
+    """The graph of an example, and what it is fed."""
+    record, feeds = tflite_table._opened(example)
+    check_operators(record)
+    model = TfliteModel(record)
+    arrays = {n: model.encode(n, a) for n, a in feeds.items()}
+    types = {n: TensorType.of(a) for n, a in arrays.items()}
+    return model.build(types), {**arrays, **_states(model.state)}
 
 
 def coreml() -> dict[str, set[str]]:

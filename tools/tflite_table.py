@@ -220,7 +220,7 @@ def _row(name: str, found: Mapping[str, Found], kinds: Sequence[str], *more: str
 
 
 def _problems(name: str, found: Mapping[str, Found]) -> list[str]:
-    """What is not supported, once where it is the same for all types."""
+    """Lines on what is not supported: one where it is the same for all types."""
     texts = {kind: f.problem for kind, f in found.items() if f.problem}
     if len(texts) == len(found) and len(set(texts.values())) == 1:
         return [f"- **{name}**: {next(iter(texts.values()))}"]

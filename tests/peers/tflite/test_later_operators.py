@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from tests.peers.tflite.test_movement import Tensor, held, numbers
 from tests.peers.tflite.test_operators import check, one, results
+from tests.tflite_writer import Net
 
 BITS = ("int8", "uint8", "int16", "uint16", "int32", "uint32")
 MOVED = ("float32", "float16", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32",
@@ -62,6 +63,25 @@ def test_bitcast(source: str, target: str, tmp_path: Path, backend: str) -> None
     nan = np.isnan(wanted["y0"]) if wanted["y0"].dtype.kind == "f" else np.zeros_like(same)
     assert (same | nan).all()
     assert not nan.any() or np.isnan(found["y0"][nan]).all()
+
+
+def test_a_sign_turned_by_its_bit(tmp_path: Path, backend: str) -> None:
+    net = Net()
+    x = net.tensor("x", (3, 7))
+    root, bits, turned, y = (
+        net.tensor(name, (3, 7), dtype)
+        for name, dtype in (("r", "float32"), ("b", "int32"), ("t", "int32"), ("y", "float32"))
+    )
+    mask = net.tensor("mask", data=np.int32([-(1 << 31)]), dtype="int32")
+    net.inputs, net.outputs = [x], [y]
+    net.add("ABS", [x], [root])
+    net.add("BITCAST", [root], [bits])
+    net.add("BITWISE_XOR", [bits, mask], [turned])
+    net.add("BITCAST", [turned], [y])
+    given = of_type((3, 7), "float32")
+    found, _ = results(net, {"x": given}, tmp_path, backend)
+    assert np.array_equal(found["y"], -np.abs(given))
+    check(net, {"x": given}, tmp_path, backend)
 
 
 @pytest.mark.parametrize("dtype", thinned(MOVED, "float32", "int8", "uint64"))
