@@ -44,7 +44,7 @@ class ChosenPrecision:
         return LayerPrecisions(self.layers) if self.layers else None
 
     def text(self, most: int = MOST_LAYERS) -> str:
-        """In words, with the names of at most so many layers."""
+        """Text that says it in words, with the names of at most so many layers."""
         rest = self.layers.get(REST, self.name)
         others = [name for name, p in self.layers.items() if name != REST and p != rest]
         if not others:

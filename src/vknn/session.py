@@ -52,7 +52,8 @@ class Session(ManyRuns):
             from names of layers, as :func:`vknn.verify` shows them, or shell patterns of these, to
             the precision of each, such as ``{"conv3": "fp32", "softmax*": "fp32"}``: a layer's own
             name counts first, then the first pattern that fits; "*" is the rest, "fp16" where it is
-            left out. Names are checked when shapes are known, at the first run. Or the ``.json`` file of such a mapping (``vknn verify --advise`` writes one).
+            left out. Names are checked when shapes are known, at the first run. Or the ``.json``
+            file of such a mapping, which ``vknn verify --advise`` writes.
         arithmetic: "fp16" (only with precision "fp16") lets convolutions and matrix products
             multiply in float16 and add up as many as 16 products in it before the sums are added up
             in float32, on devices that are faster so; products of one row, depthwise ones and

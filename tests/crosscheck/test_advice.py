@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests import precision_models as models
+from tests.coreml_writer import layer, session
+from tests.coreml_writer import model as coreml_model
 from tests.helpers import skip_without_half
 from tests.onnx_writer import graph, model, node, save, value
 
@@ -277,3 +279,15 @@ def test_a_report_is_json_with_infinities_as_text(tmp_path: Path) -> None:
     document = json.loads(advice.to_json())
     assert document["ok"] and document["layers"][1]["alone"] == "inf"
     assert document["summary"] == advice.summary()
+
+
+def test_a_network_with_state_is_advised(device: str) -> None:
+    draw = layer(
+        "randomUniformStatic", [], ["r"], name="draw", seed=-1, outputShape=[2], minVal=0.0,
+        maxVal=1.0,
+    )  # fmt: skip
+    drawing = coreml_model([draw, layer("add", ["x", "r"], ["y"], name="sum")], {"x": (2,)})
+    with session(drawing, device) as opened:
+        advice = advise(opened, {"x": np.array([1, 2], np.float32)})
+    assert advice.kept == () and advice.error_without < 1e-3
+    assert [x.name for x in advice.layers] == ["draw", "sum"]
