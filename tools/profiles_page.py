@@ -22,7 +22,7 @@ COMMANDS = {
     "save": "vknn profile digits.param --runs 20 --limit 3 --save digits.vkprof",
     "report": "vknn report digits.vkprof --sort time --limit 4",
     "versus": 'vknn profile digits.param --runs 20 --versus "--disable fusion" --keep turns',
-    "compare": "vknn compare turns/before turns/after --paired --sort time --limit 3",
+    "compare": "vknn compare turns/before turns/after --in-turn --sort time --limit 3",
 }
 
 TEMPLATE = Path(__file__).with_name("profiles_page.md")
@@ -31,6 +31,7 @@ TEMPLATE = Path(__file__).with_name("profiles_page.md")
 def page() -> str:
     """The page, with the outputs that were recorded."""
     from vknn.profiling.comparison import compare, matching, statistics
+    from vknn.profiling.comparison.versus import PAIRS
 
     outputs = json.loads(RECORDED.read_text(encoding="utf-8"))
     module = sys.modules[compare.__module__]
@@ -38,6 +39,7 @@ def page() -> str:
         tool="tools/profiles_page.py",
         **COMMANDS,
         **{f"{name}_output": text for name, text in outputs.items()},
+        pairs=PAIRS,
         most=matching.MOST_ROWS,
         level=module.ROWS_LEVEL,
         whole=module.WHOLE_LEVEL,

@@ -39,7 +39,10 @@ def test_groups_follow_the_lanes(tmp_path: Path) -> None:
 
 def test_what_must_follow_is_said(tmp_path: Path) -> None:
     """Two pixels a lane in place of four: push constants and groups are as they were."""
-    (row,) = sweep(lab_folder(tmp_path), "TX=2").rows
+    folder = lab_folder(tmp_path)
+    if json.loads((folder / "lab.json").read_text())["constants"]["TX"] <= 2:
+        pytest.skip("the plan has no more pixels a lane")
+    (row,) = sweep(folder, "TX=2").rows
     assert row.run is not None and not row.run.ok
     assert row.reason == "groups or push constants may have to follow (--groups, --push)"
     assert "TX" in str(sweep(lab_folder(tmp_path / "b"), "TX=2"))

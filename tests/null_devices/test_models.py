@@ -25,7 +25,7 @@ from tests.peers.ncnn.networks import NETWORKS
 pytestmark = [pytest.mark.long, pytest.mark.timeout(2 * SECONDS)]
 
 #: Of every run of the tests: a network with a detection's output, one of depthwise convolutions.
-QUICK = ("yolov4-tiny", "shufflenet_v2")
+QUICK = {"yolov4-tiny": ("fp32", "fp16"), "shufflenet_v2": ("fp16", "bf16")}
 REAL_MODELS = ("*.param", "*.tflite", "*.mlmodel", "*.xml", "*.onnx")
 #: Seconds of a process that runs many networks.
 LONG = 1200
@@ -39,9 +39,7 @@ BRANCHES = {"Equal"}
 @pytest.mark.parametrize("device", selected_devices(QUICK_DEVICES))
 def test_networks(device: str, shared: Path) -> None:
     jobs = [
-        model_job(_network(shared, name), mode)
-        for name in QUICK
-        for mode in ("fp32", "fp16", "bf16")
+        model_job(_network(shared, name), mode) for name, modes in QUICK.items() for mode in modes
     ]
     for found in do(device, jobs):
         assert found["dispatches"] > 30

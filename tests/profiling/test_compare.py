@@ -80,6 +80,25 @@ def test_how_often_words_are_wrong() -> None:
     assert planted >= 28
 
 
+def test_runs_in_turn_on_a_machine_that_drifts() -> None:
+    """Runs slow down by up to a half for a while: neighbours alike, medians of processes not."""
+    rng = np.random.default_rng(4)
+    sides: tuple[list[dict[str, Any]], ...] = ([], [])
+    for pair in range(20):
+        drift = np.exp(rng.normal(0, 0.3) + rng.normal(0, 0.3, (8, 1)))
+        for side, documents in enumerate(sides):
+            slower = {"conv3": 1.1} if side else None
+            [one] = processes(1, 2 * pair + side, slower=slower)
+            for run, factor in zip(one["runs"], drift[:, 0], strict=True):
+                for segment in run["segments"]:
+                    segment["spans"] = [[a * factor, b * factor] for a, b in segment["spans"]]
+            documents.append(one)
+    before, after = (profiles(side) for side in sides)
+    found = compare(before, after, in_turn=True)
+    assert [r.name for r in found.rows if r.word == "slower"] == ["conv3"]
+    assert words(compare(before, after))["conv3"] == "cannot tell"
+
+
 def test_processes_without_pairs() -> None:
     found = compared(processes(9, 1), processes(12, 2, slower={"conv3": 1.15}))
     assert (found.unit, found.units) == ("processes", (9, 12))
@@ -103,7 +122,7 @@ def test_one_run_tells_nothing() -> None:
 
 
 def test_too_few_pairs_are_said_to_be() -> None:
-    found = compared(processes(4, 1), processes(4, 2, slower={"conv3": 2.0}))
+    found = compared(processes(6, 1), processes(6, 2, slower={"conv3": 2.0}))
     assert words(found)["conv3"] == "cannot tell"
     assert any("too few" in note for note in found.notes)
 
@@ -246,7 +265,7 @@ def test_versus_takes_turns_and_keeps_the_profiles(model: Path, tmp_path: Path) 
         keep=tmp_path,
         progress=lambda done, total, what: seen.append(what),
     )
-    assert seen == ["before", "after", "after", "before"]
+    assert seen == ["pair", "pair"]
     assert len(found.rows) > 3
     assert "--runs 3" in found.after
     counts = [len(Profile.load(tmp_path / s / "001.vkprof").plain) for s in ("before", "after")]
@@ -263,6 +282,10 @@ def test_versus_from_the_command_line(
     assert main([*given, "--versus", checkout, "--pairs", "1", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
     assert {"conv1", "fc"} <= {name for row in shown["rows"] for name in row["layers"]}
+    assert main([*given, "--versus", "--runs 3", "--pairs", "1", "--one-by-one", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["units"] == [2, 3]
+    assert main([*given, "--versus", "--precision no", "--pairs", "1", "--one-by-one"]) == 2
+    assert "the after side failed" in capsys.readouterr().err
     assert main([*given, "--versus", "--precision no", "--pairs", "1"]) == 2
     assert "the after side failed" in capsys.readouterr().err
     assert main([*given, "--versus", str(tmp_path)]) == 2
@@ -288,6 +311,10 @@ def test_a_checkout_that_is_too_old_is_named(model: Path, tmp_path: Path) -> Non
     (old / "cli" / "main.py").write_text(f"def main():\n    raise SystemExit({told!r})\n")
     given = [str(model), "--device", "numpy", "--runs", "1"]
     with pytest.raises(VknnError, match=f"{tmp_path}/src is older than --save"):
+        versus(given, str(tmp_path), pairs=1)
+    told = "vknn: error: unrecognized arguments: --turns"
+    (old / "cli" / "main.py").write_text(f"def main():\n    raise SystemExit({told!r})\n")
+    with pytest.raises(VknnError, match=f"{tmp_path}/src is older than turns .* --one-by-one"):
         versus(given, str(tmp_path), pairs=1)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from benchmarks.counting.layer import Layer, Unbuildable, built
+from tests.helpers import shared_device
 
 import vknn
 from small_model import write_small_model
@@ -55,7 +56,9 @@ def _profile(model: Path, *options: str, **variables: str) -> subprocess.Complet
 def _document(model: Path, *options: str) -> Any:
     done = _profile(model, *options)
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    # SwiftShader prints the structures that the layer leaves for it.
+    told = [line for line in done.stderr.splitlines() if "swiftshader/src" not in line]
+    assert told == []
     return json.loads(done.stdout)
 
 
@@ -118,7 +121,9 @@ def test_another_process_counts(tmp_path: Path) -> None:
 
 
 def test_a_device_without(tmp_path: Path) -> None:
-    with vknn.Session(write_small_model(tmp_path), device="llvmpipe") as session:
+    if shared_device().limits.kind != "cpu":
+        pytest.skip("GPUs may have counters")
+    with vknn.Session(write_small_model(tmp_path), device="vulkan") as session:
         with pytest.raises(vknn.DeviceError, match="does not offer VK_KHR_performance_query"):
             counters(session)
         with pytest.raises(vknn.DeviceError, match="a CPU has none"):

@@ -30,6 +30,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="files of the two folders, in order of their names, were made in turn",
     )
+    parser.add_argument(
+        "--in-turn",
+        action="store_true",
+        help="they are pairs whose runs took turns, as vknn profile --versus keeps them",
+    )
     add_verdict(parser)
     parser.add_argument(
         "--sort", choices=("plan", "time"), default="plan", help="order of the table (plan)"
@@ -59,7 +64,8 @@ def run(args: argparse.Namespace) -> int:
         return run_against(args)
     if are_records(args):
         return run_records(args)
-    found = compare(_files(args.before), _files(args.after), paired=args.paired)
+    files = _files(args.before), _files(args.after)
+    found = compare(*files, paired=args.paired, in_turn=args.in_turn)
     return reported(found, args)
 
 

@@ -22,6 +22,7 @@ from vknn.profiling import (
     static,
     static_difference,
 )
+from vknn.profiling.comparison.turns import wait_for_turn
 from vknn.profiling.modelled import gpu_machine
 from vknn.runtime.pipeline_statistics import FEATURE
 from vknn.session import Session
@@ -130,7 +131,7 @@ def _measured(args: argparse.Namespace) -> None:
             shapes=shapes(args, session),
             seed=args.seed,
             static=_asks(args, session),
-            progress=tell,
+            progress=wait_for_turn if args.turns else tell,
         )
     if args.html is not None:
         result.save_html(args.html, limits=limits)
@@ -138,6 +139,8 @@ def _measured(args: argparse.Namespace) -> None:
         result.save_trace(args.trace)
     if args.save is not None:
         result.save(args.save, limits=limits)
+    if args.turns:
+        return
     if args.json:
         write_json(result.to_json())
         return
@@ -149,8 +152,8 @@ def _asks(args: argparse.Namespace, session: Session) -> bool:
     """Whether to ask the driver what its compiler made of the kernels."""
     if args.compiled is not None or args.html is not None:
         return args.compiled is not False
-    if args.save is None or session.device is None:
-        return False
+    if args.save is None or args.turns or session.device is None:
+        return False  # in turns, another process is still measuring
     limits = session.device.limits
     return FEATURE in limits.features or gpu_machine(limits) is not None
 

@@ -9,12 +9,13 @@ from vknn.cli.compare import add_verdict, reported
 from vknn.cli.output import progress
 from vknn.errors import VknnError
 from vknn.profiling import versus
+from vknn.profiling.comparison.turns import OPTION
 from vknn.profiling.comparison.versus import PAIRS
 
 #: Options of a profile that a comparison has no use for.
 _ALONE = ("static", "isa", "latencies", "against", "trace", "save", "device_limits")
 #: Options of a comparison that a profile has no use for.
-_TOGETHER = ("pairs", "keep", "fail_over", "markdown", "junit")
+_TOGETHER = ("pairs", "one_by_one", "keep", "fail_over", "markdown", "junit")
 
 
 def add_versus(parser: argparse._ActionsContainer) -> None:
@@ -25,7 +26,15 @@ def add_versus(parser: argparse._ActionsContainer) -> None:
         help='run it in turn with these options changed ("--disable winograd", "--precision '
         'fp16"), or with another checkout of vknn (its folder), a process each',
     )
+    parser.add_argument(OPTION, action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--pairs", type=int, metavar="N", help=f"processes of each side ({PAIRS})")
+    parser.add_argument(
+        "--one-by-one",
+        action="store_true",
+        default=None,
+        help="end a process before the next one begins, for models of which a device holds one "
+        "only: it tells less",
+    )
     parser.add_argument(
         "--keep", type=Path, metavar="FOLDER", help="keep the profiles, before/ and after/"
     )
@@ -45,7 +54,14 @@ def run_versus(args: argparse.Namespace) -> int:
             raise VknnError(f"--versus does not go with --{name.replace('_', '-')}")
     pairs = PAIRS if args.pairs is None else args.pairs
     with progress("versus", args.json) as tell:
-        found = versus(_rest(args), args.versus, pairs=pairs, keep=args.keep, progress=tell)
+        found = versus(
+            _rest(args),
+            args.versus,
+            pairs=pairs,
+            one_by_one=bool(args.one_by_one),
+            keep=args.keep,
+            progress=tell,
+        )
     return reported(found, args)
 
 

@@ -274,6 +274,7 @@ _SWITCHES = {
     "turnip": "start it with TU_DEBUG=perfc",
     "radv": "it takes RDNA or newer and a Mesa that counts there",
     "llvmpipe": "a CPU has none",
+    "swiftshader": "a CPU has none",
     "nvidia": "NVIDIA's counters are for Nsight Graphics (docs/profilers.md)",
 }
 

@@ -2,7 +2,8 @@
 
 The runs of one process are alike: it got its memory, its threads and its share of the machine once.
 So where there are several processes a side, each is one observation, by its medians; and where
-these ran in turn, pairs of neighbours are compared, which the machine treated alike. From one
+these ran in turn, pairs of neighbours are compared, which the machine treated alike, run by run
+where their runs took turns as well. From one
 process a side nothing is known of how processes differ: intervals are widened by what they differ
 by as a rule.
 """
@@ -45,7 +46,11 @@ BETWEEN_PROCESSES = 0.05
 
 
 def compare(
-    before: Source | Sequence[Source], after: Source | Sequence[Source], *, paired: bool = False
+    before: Source | Sequence[Source],
+    after: Source | Sequence[Source],
+    *,
+    paired: bool = False,
+    in_turn: bool = False,
 ) -> ProfileComparison:
     """Comparison of profiles layer by layer, with a word for each that chance is no excuse for.
 
@@ -55,19 +60,20 @@ def compare(
         before: A profile, a ``.vkprof`` file, or several of the same, a process each.
         after: The same of the other side.
         paired: Whether the first of ``before`` ran beside the first of ``after``, and so on.
+        in_turn: Whether the runs of such pairs took turns.
 
     Raises:
         vknn.VknnError: There is no layer that both sides have, a side's profiles are not of the
             same plans, or a file is damaged.
     """
     sides = (_loaded(before), _loaded(after))
-    if paired and len(sides[0]) != len(sides[1]):
+    if (paired or in_turn) and len(sides[0]) != len(sides[1]):
         raise VknnError(f"{len(sides[0])} profiles and {len(sides[1])} make no pairs")
     abouts = [_about(profiles[0]) for profiles in sides]
     _check_common(*abouts)
     rows, places = pooled(*match(*abouts), _weights(sides))
     a, b = (samples_of(p, place, len(rows)) for p, place in zip(sides, places, strict=True))
-    tests = _Tests(a, b, paired)
+    tests = _Tests(a, b, paired or in_turn, in_turn)
     found = [tests.row(number, row) for number, row in enumerate(rows)]
     return ProfileComparison(
         before=_title(sides[0][0], abouts[0]),
@@ -133,6 +139,7 @@ class _Tests:
     a: Samples
     b: Samples
     paired: bool
+    in_turn: bool
 
     def __post_init__(self) -> None:
         few = min(self.a.processes, self.b.processes) < FEWEST_PROCESSES
@@ -141,10 +148,12 @@ class _Tests:
         self.widening = 1 + BETWEEN_PROCESSES if few else 1.0
         self._times = [s.pooled() if few else s.medians() for s in (self.a, self.b)]
         self.counts = (len(self._times[0][1]), len(self._times[1][1]))
+        self._ratios = self.a.ratios(self.b) if self.paired and self.in_turn else None
 
     def whole(self) -> Row:
         """The row of plain runs, with its word."""
-        return _worded(self._tested(self._times[0][1], self._times[1][1]), WHOLE_LEVEL)
+        ratios = None if self._ratios is None else self._ratios[1]
+        return _worded(self._tested(self._times[0][1], self._times[1][1], ratios), WHOLE_LEVEL)
 
     def row(self, number: int, matched: Matched) -> Row:
         """A row with its plain p value and no word."""
@@ -154,19 +163,24 @@ class _Tests:
             if matched.kernels[0]:
                 return Row(*about, float(np.median(a)), None, word=ONLY_BEFORE)
             return Row(*about, None, float(np.median(b)), word=ONLY_AFTER)
-        tested = self._tested(a, b)
+        ratios = None if self._ratios is None else self._ratios[0][:, number]
+        tested = self._tested(a, b, ratios)
         return replace(tested, layers=about[0], kernels=about[1])
 
-    def _tested(self, a: np.ndarray, b: np.ndarray) -> Row:
-        """Ratio, interval and p."""
+    def _tested(self, a: np.ndarray, b: np.ndarray, ratios: np.ndarray | None) -> Row:
+        """Ratio, interval and p; ``ratios``: of pairs whose runs took turns."""
         middle = (float(np.median(a)), float(np.median(b)))
         bare = Row((), ((), ()), *middle)
         if min(a.min(), b.min()) <= 0 or min(self.counts) < 2:
             divisible = min(middle) > 0
             return replace(bare, ratio=middle[1] / middle[0] if divisible else None)
-        found = (statistics.paired_ratio if self.paired else statistics.ratio)(a, b)
+        if self.paired:
+            usable = ratios is not None and np.isfinite(ratios).all() and ratios.min() > 0
+            ratios = ratios if usable else b / a
+            found, p = statistics.paired_ratio(ratios), statistics.signed_rank(np.log(ratios))
+        else:
+            found, p = statistics.ratio(a, b), statistics.mann_whitney(a, b)
         low, high = found[1] / self.widening, found[2] * self.widening
-        p = statistics.mann_whitney(a, b)
         return replace(bare, ratio=found[0], low=low, high=high, p=p)
 
 
@@ -209,7 +223,9 @@ def _notes(abouts: Sequence[dict[str, Any]], tests: _Tests, rows: int) -> list[s
         )
     if min(tests.counts) < 2:
         notes.append("one run a side tells nothing: take more with --runs")
-    elif statistics.least_p(*tests.counts) >= min(WHOLE_LEVEL, ROWS_LEVEL / max(1, rows)):
+    elif statistics.least_p(*tests.counts, tests.paired) >= min(
+        WHOLE_LEVEL, ROWS_LEVEL / max(1, rows)
+    ):
         notes.append(
             f"{min(tests.counts)} {tests.unit} are too few to call any of {rows} layers faster or "
             "slower: take more"

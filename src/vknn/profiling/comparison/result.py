@@ -32,10 +32,12 @@ class Row:
         kernels: Kernels before, and after.
         before: Median of the processes' medians; None where that side has no such row.
         after: The same of the other side.
-        ratio: Median after over median before; None with a side alone, or where that took no time.
+        ratio: Median of the pairs' ratios, or of the medians, after over before; None with a side
+            alone, or where that took no time.
         low: Lower end of the ratio's 95 % interval; None where runs are too few for one.
         high: Upper end.
-        p: Mann-Whitney p value, two-sided, held against the number of rows (Holm).
+        p: Two-sided p value, of Wilcoxon's signed ranks for pairs, else of Mann and Whitney; held
+            against the number of rows (Holm).
         word: "faster", "slower", "same", "cannot tell", "only before" or "only after".
     """
 

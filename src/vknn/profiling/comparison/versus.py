@@ -1,4 +1,4 @@
-"""Two settings of a profile measured in turn, process by process.
+"""Two settings of a profile measured in turn, run by run in pairs of processes.
 
 Machines slow down and speed up while they are measured, and each process is lucky or unlucky with
 its memory and its threads. So what is compared are ratios of neighbours, of many processes.
@@ -20,12 +20,13 @@ from vknn.errors import VknnError
 from vknn.printable import one_line
 from vknn.profiling.comparison.compare import compare
 from vknn.profiling.comparison.result import ProfileComparison
+from vknn.profiling.comparison.turns import OPTION, take_turns
 from vknn.profiling.labels import shortened
 from vknn.profiling.vkprof.file import SUFFIX
 from vknn.tool_inputs import ProgressCallback
 
 #: Pairs of processes, by default: enough for a row among hundreds to be told from chance.
-PAIRS = 12
+PAIRS = 20
 #: The command line of the vknn whose sources lie in the first argument.
 _START = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); "
@@ -46,18 +47,23 @@ def versus(
     other: str,
     *,
     pairs: int = PAIRS,
+    one_by_one: bool = False,
     keep: str | os.PathLike[str] | None = None,
     progress: ProgressCallback | None = None,
 ) -> ProfileComparison:
     """Comparison of two settings of ``vknn profile``, each in processes that take turns.
+
+    Both processes of a pair are alive at the same time, and only one of them runs.
 
     Args:
         arguments: Those of ``vknn profile``, the model first: ``["net.param", "--runs", "10"]``.
         other: What is different on the second side: further options, as in a shell, which count
             in place of those in ``arguments``; in front of them, or alone, a checkout of vknn.
         pairs: How many processes of each side are run.
+        one_by_one: Whether a process ends before the next one begins: for models of which a
+            device holds one only, and checkouts that know no turns. It tells less.
         keep: A folder for their profiles, ``before/`` and ``after/``; None: they are deleted.
-        progress: Told the number of processes done, of all, and which comes next.
+        progress: Told the number of pairs done, of all, and what comes next.
 
     Raises:
         vknn.VknnError: A process failed, whose error it has; or as for ``compare``.
@@ -75,13 +81,17 @@ def versus(
                 raise VknnError(f"{folder} has profiles already: name an empty folder")
             files[side] = [folder / f"{number:03}{SUFFIX}" for number in range(pairs)]
         for number in range(pairs):
+            if progress is not None:
+                progress(number, pairs, "pair")
             # Who comes first changes from pair to pair, as the second may find the machine warm.
             order = list(settings) if number % 2 == 0 else list(settings)[::-1]
-            for place, side in enumerate(order):
-                if progress is not None:
-                    progress(2 * number + place, 2 * pairs, side)
-                _profile(settings[side], files[side][number], side)
-        found = compare(files["before"], files["after"], paired=True)
+            processes = [_Process(side, settings[side], files[side][number]) for side in order]
+            if one_by_one:
+                for process in processes:
+                    process.check(_alone(process))
+            else:
+                _in_turn(processes)
+        found = compare(files["before"], files["after"], paired=True, in_turn=not one_by_one)
         # A name alone would not say what is different.
         return replace(found, after=f"{found.after} ({shortened(other)})")
 
@@ -103,24 +113,63 @@ def _other(own: ProfiledSetting, text: str) -> ProfiledSetting:
     raise VknnError(f"--versus {words[0]}: this is neither an option nor a checkout of vknn")
 
 
-def _profile(setting: ProfiledSetting, file: Path, side: str) -> None:
-    """A process that profiles and saves."""
-    command = [sys.executable, "-c", _START, str(setting.sources), "profile", *setting.arguments]
-    before = os.environ.get("PYTHONPATH")
-    path = os.pathsep.join([str(setting.sources), *filter(None, [before])])
+@dataclass(frozen=True)
+class _Process:
+    """A process that profiles and saves; ``side``: before or after."""
+
+    side: str
+    setting: ProfiledSetting
+    file: Path
+
+    def command(self, turns: bool) -> list[str]:
+        """Its command line."""
+        arguments = [*self.setting.arguments, "--save", str(self.file), "--json"]
+        start = [sys.executable, "-c", _START, str(self.setting.sources), "profile", *arguments]
+        return [*start, OPTION] if turns else start
+
+    def environment(self) -> dict[str, str]:
+        """Its environment: its sources are found first by the processes that it starts, too."""
+        path = [str(self.setting.sources), os.environ.get("PYTHONPATH", "")]
+        return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+
+    def check(self, error: str | None) -> None:
+        """VknnError where the process failed or left no file."""
+        if error is None and self.file.is_file():
+            return
+        lines = (error or "it left no profile").strip().splitlines()
+        last = one_line(lines[-1])[:500]
+        if "unrecognized arguments: --save" in last:
+            raise VknnError(
+                f"the vknn in {self.setting.sources} is older than --save and cannot be compared"
+            )
+        if f"unrecognized arguments: {OPTION}" in last:
+            raise VknnError(
+                f"the vknn in {self.setting.sources} is older than turns of runs: "
+                "compare with --one-by-one"
+            )
+        raise VknnError(f"the {self.side} side failed: {last.removeprefix('vknn: error: ')}")
+
+
+def _alone(process: _Process) -> str | None:
+    """Standard error of a process that ran by itself and failed, else None."""
     done = subprocess.run(
-        [*command, "--save", str(file), "--json"],
+        process.command(turns=False),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": path},
+        env=process.environment(),
         check=False,
     )
-    if done.returncode or not file.is_file():
-        lines = done.stderr.decode(errors="replace").strip().splitlines()
-        last = one_line(lines[-1])[:500] if lines else f"exit code {done.returncode}"
-        if "unrecognized arguments: --save" in last:
-            raise VknnError(
-                f"the vknn in {setting.sources} is older than --save and cannot be compared"
-            )
-        raise VknnError(f"the {side} side failed: {last.removeprefix('vknn: error: ')}")
+    if not done.returncode:
+        return None
+    return done.stderr.decode(errors="replace") or f"exit code {done.returncode}"
+
+
+def _in_turn(processes: Sequence[_Process]) -> None:
+    """Profiles by processes whose runs take turns."""
+    commands = [process.command(turns=True) for process in processes]
+    errors = take_turns(commands, [process.environment() for process in processes])
+    # Where one fails the others are ended: they are not to blame.
+    failed = [place for place, error in enumerate(errors) if error]
+    for place in failed or range(len(processes)):
+        processes[place].check(errors[place])
