@@ -125,7 +125,7 @@ def run_records(args: argparse.Namespace) -> int:
 
 def _refuse_profiles(args: argparse.Namespace) -> None:
     """Check that options of profiles are not given to tensors."""
-    for name in ("paired", "fail_over", "markdown", "junit", "limit", "html"):
+    for name in ("paired", "in_turn", "fail_over", "markdown", "junit", "limit", "html"):
         if getattr(args, name) not in (None, False):
             raise VknnError(f"--{name.replace('_', '-')} is for profiles")
 

@@ -155,8 +155,8 @@ def _asks(args: argparse.Namespace, session: Session) -> bool:
         return False  # pairs of processes are about times alone
     if args.compiled is not None or args.html is not None:
         return args.compiled is not False
-    if args.save is None or session.device is None:
-        return False
+    if args.save is None or args.turns or session.device is None:
+        return False  # in turns, another process is still measuring
     limits = session.device.limits
     return FEATURE in limits.features or gpu_machine(limits) is not None
 
