@@ -309,7 +309,7 @@ class Session(ManyRuns):
         Raises:
             vknn.VknnError: There was no run yet; shapes decide the placement.
         """
-        program = self._engine.ran
+        program = self._engine.latest
         if program is None:
             raise VknnError("placement is known after the first run (shapes decide it)")
         return {node.name: side for node, side in program.placement.items()}
