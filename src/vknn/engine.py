@@ -269,7 +269,7 @@ class Engine:
         self.target.weights = WeightCache()
 
     @property
-    def ran(self) -> Program | None:
+    def latest(self) -> Program | None:
         """The program of the latest run, by whichever signature; None before the first."""
         return self._shared.ran
 
