@@ -49,30 +49,21 @@ class Session(ManyRuns):
         precision: "fp32", or "fp16" to store tensors and weights as float16 on the device, half the
             memory and traffic, or "bf16" to store them as bfloat16, with the range of float32 and
             fewer digits; arithmetic stays in float32, and so does the NumPy reference. Or a mapping
-            from names of layers, as :func:`vknn.verify` shows them, or shell patterns of these, to
-            the precision of each, such as ``{"conv3": "fp32", "softmax*": "fp32"}``: a layer's own
-            name counts first, then the first pattern that fits; "*" is the rest, "fp16" where it is
-            left out. Names are checked when shapes are known, at the first run. Or the ``.json``
-            file of such a mapping, which ``vknn verify --advise`` writes.
+            from layers, as :func:`vknn.verify` names them, or shell patterns of these, to precisions,
+            such as ``{"conv3": "fp32", "softmax*": "fp32"}``: a layer's own name counts first, then
+            the first pattern that fits; "*" is the rest, "fp16" where it is left out. Names are
+            checked at the first run. Or the ``.json`` file of such a mapping
+            (``vknn verify --advise``).
         arithmetic: "fp16" (only with precision "fp16") lets convolutions and matrix products
             multiply in float16 and add up as many as 16 products in it before the sums are added up
             in float32, on devices that are faster so; products of one row, depthwise ones and
             attention's and all other operators keep to float32.
         disable: Names of passes and abilities to switch off, as in ``VKNN_DISABLE``: several, or
-            text with commas between them (unknown ones raise VknnError); "fp16" among
-            them makes both precision and arithmetic "fp32".
+            text with commas (unknown ones raise VknnError); "fp16" makes all of it "fp32".
         tuned: Whether to take the kernels that ``vknn tune`` found the fastest on this device.
         memory_limit: Bytes that the network may take at once, or text such as "2GB"; by default
             ``VKNN_MEMORY_LIMIT``, else three quarters of what is free. What needs more raises
             OutOfMemoryError before anything is allocated for it.
-
-    Attributes:
-        model: The model as its format's package read it, a :class:`vknn.formats.Model`.
-        device: The open device, or None where NumPy computes.
-        precision: The precision in use, "fp32" where NumPy computes; of a mapping, that of the
-            layers that take 16 bits.
-        layer_precisions: The mapping in use, with its "*"; empty where all layers have the same.
-        arithmetic: The arithmetic in use.
 
     Raises:
         vknn.ModelFormatError: The file is missing, damaged or of no known format.
@@ -81,15 +72,15 @@ class Session(ManyRuns):
         vknn.VknnError: The device cannot have this precision or arithmetic.
     """
 
-    #: The model as its format reads it, with what the file says of itself.
+    #: The model as its format's package reads it, a :class:`vknn.formats.Model`.
     model: Model
-    #: The device that runs it; None: the host, with NumPy.
+    #: The open device; None where NumPy computes.
     device: Device | None
-    #: Precision of what is stored, "fp32", "fp16" or "bf16", as asked for and possible.
+    #: The precision in use, "fp32" where NumPy computes; of a mapping that of layers of 16 bits.
     precision: str
-    #: Precisions by the names of layers, as asked for and possible; empty: all have the same.
+    #: The mapping of precisions in use, with its "*"; empty where all layers have the same.
     layer_precisions: Mapping[str, str]
-    #: Arithmetic of convolutions and products, "fp32" or "fp16", as asked for and possible.
+    #: The arithmetic in use of convolutions and products, "fp32" or "fp16".
     arithmetic: str
 
     def __init__(

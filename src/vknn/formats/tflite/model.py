@@ -10,6 +10,7 @@ import numpy as np
 
 from vknn.errors import InputError, ModelFormatError
 from vknn.formats.model import Model, TensorSpec
+from vknn.formats.tflite.file_source import FileSource
 from vknn.formats.tflite.generators import first_positions
 from vknn.formats.tflite.records import (
     ModelRecord,
@@ -17,7 +18,7 @@ from vknn.formats.tflite.records import (
     SubgraphRecord,
     TensorRecord,
 )
-from vknn.formats.tflite.subgraph_builder import FileSource, build_graph
+from vknn.formats.tflite.subgraph_builder import build_graph
 from vknn.graph import DType, Graph, TensorType
 from vknn.ops.generator.numbers import POSITION_TYPE
 

@@ -20,14 +20,16 @@ from vknn.formats.layer_context import NeedsData, unfold
 from vknn.formats.layer_errors import Unsupported, errors_of
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.custom import known_type
+from vknn.formats.tflite.decisions import branch_of, decision_of, next_inputs
 from vknn.formats.tflite.element_types import check_element_types
+from vknn.formats.tflite.file_source import FileSource, initial_array, port
 from vknn.formats.tflite.generators import restarted
 from vknn.formats.tflite.lifting import lifted_constants
-from vknn.formats.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
+from vknn.formats.tflite.records import OperatorRecord, SubgraphRecord
 from vknn.formats.tflite.region_runs import run_region
 from vknn.formats.tflite.regions import REGIONS, is_interpreted
 from vknn.formats.tflite.registry import Convert, OperatorType
-from vknn.formats.tflite.resources import GraphState, HeldState, Resources
+from vknn.formats.tflite.resources import GraphState, HeldState
 from vknn.graph import Arrays, Call, Continuation, Graph, GraphBuilder, TensorType, Value
 from vknn.ops.generator.numbers import position_of
 
@@ -37,35 +39,6 @@ MAX_ITERATIONS = 10_000_000
 #: Operators that run other subgraphs -> the option with the subgraph that stands in their place.
 _INLINED = {"CALL": "subgraph", "STABLEHLO_COMPOSITE": "decomposition_subgraph_index"}
 _BRANCHES = ("IF", "WHILE", "STABLEHLO_CASE", "STABLEHLO_WHILE")
-
-
-@dataclass(frozen=True)
-class FileSource:
-    """The records of a file and its name for error messages.
-
-    ``generators``: names of all generators of random numbers. Their positions are inputs and
-    outputs of every graph.
-    """
-
-    model: ModelRecord
-    file: str | None = None
-    generators: tuple[str, ...] = ()
-
-    @functools.cached_property
-    def resources(self) -> Resources:
-        """The file's variables and tables."""
-        return Resources(self.model)
-
-    @functools.cached_property
-    def state_names(self) -> frozenset[str]:
-        """Names of all that a session keeps from run to run, but for variable tensors."""
-        return self.resources.names | frozenset(self.generators)
-
-    def place(self, graph: SubgraphRecord, operator: OperatorRecord) -> str:
-        """Index, type, subgraph and output of an operator, for error messages."""
-        of = f" of subgraph {graph.index}" if graph.index else ""
-        name = f", {graph.tensors[operator.outputs[0]].name!r}" if operator.outputs else ""
-        return f"operator {operator.index} ({operator.type}){of}{name}"
 
 
 def build_graph(
@@ -103,16 +76,6 @@ def build_graph(
         results = {name: converter.value(i) for name, i in outputs.items()}
         return builder.finish(results | converter.state.results, blobs=blobs)
     return converter.partial_graph(outputs)
-
-
-def initial_array(tensor: TensorRecord) -> np.ndarray:
-    """Initial content of a variable tensor."""
-    return np.full([d or 0 for d in tensor.shape], tensor.initial_value, tensor.dtype.numpy)
-
-
-def port(index: int) -> str:
-    """Name of a tensor as an input or output between two graphs."""
-    return f"tensor:{index}"
 
 
 class _Converter:
@@ -375,7 +338,7 @@ def run_control(
         if not decision_of(operator, go_on):
             return state
         results = run_subgraph(source, body.index, state, call, held, variables)
-        state = results if operator.code != "WHILE" else _next_inputs(body, state, results)
+        state = results if operator.code != "WHILE" else next_inputs(body, state, results)
     raise ShapeError(
         f"operator {operator.index} ({operator.code}) did not end within {MAX_ITERATIONS} rounds"
     )
@@ -406,41 +369,6 @@ def _lifted_graph(source: FileSource, number: int, types: Sequence[TensorType]) 
     converter = _Converter(source, region, builder, {}, GraphState(source.resources))
     results = converter._lift(number, arguments)
     return builder.finish({f"result{k}": value for k, value in enumerate(results)})
-
-
-def _next_inputs(
-    body: SubgraphRecord, state: Sequence[np.ndarray], results: Sequence[np.ndarray]
-) -> list[np.ndarray]:
-    """Inputs of a loop's body for the next iteration.
-
-    TensorFlow Lite copies the outputs to the inputs one after the other. An output that is itself
-    an input of the body is read after the copies before it, so that a body that swaps two inputs
-    gives both the same array.
-    """
-    held = dict(zip(body.inputs, state, strict=True))
-    for source, target, result in zip(body.outputs, body.inputs, results, strict=True):
-        held[target] = held.get(source, result)
-    return [held[index] for index in body.inputs]
-
-
-def branch_of(operator: OperatorRecord, condition: np.ndarray) -> int:
-    """Number of the subgraph that an IF or a CASE runs for this condition. Raises ShapeError."""
-    if operator.code == "STABLEHLO_CASE":
-        if condition.size != 1 or condition.dtype != np.int32:
-            kind = f"{condition.size} numbers of {condition.dtype}, not one of int32"
-            raise ShapeError(f"operator {operator.index} ({operator.code}) chooses by {kind}")
-        branches, chosen = operator.options["branch_subgraph_indices"], int(condition.reshape(()))
-        return int(branches[chosen] if 0 <= chosen < len(branches) else branches[-1])
-    decided = decision_of(operator, condition)
-    return int(operator.options["then_subgraph_index" if decided else "else_subgraph_index"])
-
-
-def decision_of(operator: OperatorRecord, condition: np.ndarray) -> bool:
-    """The one bool that an IF or a WHILE decides by. Raises ShapeError."""
-    if condition.size != 1 or condition.dtype != bool:
-        kind = f"{condition.size} conditions of {condition.dtype}, not one of bool"
-        raise ShapeError(f"operator {operator.index} ({operator.code}) has {kind}")
-    return bool(condition.reshape(-1)[0])
 
 
 def run_subgraph(
