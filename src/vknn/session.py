@@ -49,7 +49,7 @@ class Session(ManyRuns):
         precision: "fp32", or "fp16" to store tensors and weights as float16 on the device, half the
             memory and traffic, or "bf16" to store them as bfloat16, with the range of float32 and
             fewer digits; arithmetic stays in float32, and so does the NumPy reference. Or a mapping
-            from layers, as :func:`vknn.verify` names them, or shell patterns of these, to precisions,
+            from layers, as :func:`vknn.verify` names them, or shell patterns of these, to theirs,
             such as ``{"conv3": "fp32", "softmax*": "fp32"}``: a layer's own name counts first, then
             the first pattern that fits; "*" is the rest, "fp16" where it is left out. Names are
             checked at the first run. Or the ``.json`` file of such a mapping

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from vknn.formats.layer_errors import Unsupported
 from vknn.formats.layer_table import Count, LayerTable, LayerType, Result, arity
 from vknn.formats.tflite.context import Context
 from vknn.reimports import comes_again
@@ -31,6 +32,13 @@ class OperatorType(LayerType[Context]):
     def quantized(self) -> Convert | None:
         """The converter of operators on quantized tensors; None where they are not supported."""
         return self.convert if self.takes_quantized else _QUANTIZED.get(self.name)
+
+    def convert_of(self, quantized: bool) -> Convert:
+        """The converter of operators on quantized tensors, or on others. Raises Unsupported."""
+        found = self.quantized if quantized else self.convert
+        if found is None:
+            raise Unsupported("quantized tensors")
+        return found
 
 
 _BUILTINS: LayerTable[OperatorType] = LayerTable()

@@ -28,7 +28,6 @@ from vknn.formats.tflite.lifting import lifted_constants
 from vknn.formats.tflite.records import OperatorRecord, SubgraphRecord
 from vknn.formats.tflite.region_runs import run_region
 from vknn.formats.tflite.regions import REGIONS, is_interpreted
-from vknn.formats.tflite.registry import Convert, OperatorType
 from vknn.formats.tflite.resources import GraphState, HeldState
 from vknn.graph import Arrays, Call, Continuation, Graph, GraphBuilder, TensorType, Value
 from vknn.ops.generator.numbers import position_of
@@ -162,7 +161,7 @@ class _Converter:
         place = self.source.place(self.graph, operator)
         with errors_of(place, self.source.file, context.origin.name):
             check_element_types(context)
-            results = unfold(_convert_function(found, context)(context))
+            results = unfold(found.convert_of(context.is_quantized)(context))
         self._set_outputs(operator, results)
         self.known.update(context.assigned)
         return True
@@ -398,11 +397,3 @@ def run_subgraph(
     for name in source.state_names & results.keys():
         held.assign(name, results[name])
     return [results[name] for name in outputs]
-
-
-def _convert_function(found: OperatorType, context: Context) -> Convert:
-    if not context.is_quantized:
-        return found.convert
-    if found.quantized is None:
-        raise Unsupported("quantized tensors")
-    return found.quantized
