@@ -50,7 +50,7 @@ def unsorted_segment(c: Context) -> Value:
 
 
 def _first(reduction: str, dtype: DType) -> float:
-    """What a segment without entries holds."""
+    """Content of a segment without entries."""
     if reduction in ("add", "mul"):
         return float(reduction == "mul")
     info = np.finfo(dtype.numpy) if dtype.is_float else np.iinfo(dtype.numpy)
