@@ -132,7 +132,7 @@ class AgainstReport:
         more = f" and {len(self.unmatched) - _SHOWN} more" if len(self.unmatched) > _SHOWN else ""
         return [f"not compared, as the model has no such tensor: {shown}{more}"]
 
-    def remarks(self) -> RenderableType:
+    def remarks(self) -> Group:
         """Lines below the table: :meth:`notes` and :meth:`summary`."""
         return Group(*map(Text, (*self.notes(), self.summary())))
 

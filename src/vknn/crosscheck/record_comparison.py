@@ -113,7 +113,7 @@ class RecordComparison:
         sides = (("before", self.only_before), ("after", self.only_after))
         return [f"only {side}: {_listed(names)}" for side, names in sides if names]
 
-    def remarks(self) -> RenderableType:
+    def remarks(self) -> Group:
         """Lines below the table: :meth:`notes` and :meth:`summary`."""
         return Group(*map(Text, (*self.notes(), self.summary())))
 
