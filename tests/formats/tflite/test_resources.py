@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.formats.tflite import resource_nets as nets
-from tests.helpers import shared_device
+from tests.helpers import shared_device, skip_without_half
 from tests.tflite_writer import Net
 
 import vknn
@@ -168,6 +168,8 @@ def test_handles_are_passed_to_loops_and_calls(opened: Open) -> None:
 @pytest.mark.device
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_variables_stay_on_the_device(precision: str) -> None:
+    if precision == "fp16":
+        skip_without_half()
     with vknn.Session(nets.totals().file(), device=shared_device(), precision=precision) as session:
         for number in range(3):
             assert values(session, [1, 2])[0] == [10 + number, 20 + 2 * number]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.formats.tflite import resource_nets as nets
-from tests.helpers import shared_device
+from tests.helpers import shared_device, skip_without_half
 from tests.small_model import write_small_model
 from tests.tflite_writer import Table
 
@@ -165,6 +165,8 @@ def test_verify_takes_a_signature() -> None:
 @pytest.mark.device
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])
 def test_verify_reads_what_another_signature_left_on_the_device(precision: str) -> None:
+    if precision == "fp16":
+        skip_without_half()
     device = shared_device()
     with vknn.Session(nets.sharing(), device=device, precision=precision) as session:
         session.run({"v": np.float32([1, 2])}, signature="put")
