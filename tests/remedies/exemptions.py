@@ -7,6 +7,9 @@ from vknn.runtime.vulkan import vk_result
 
 #: Texts whose remedy other tests apply.
 ELSEWHERE = {
+    "the vknn in {} is older than turns of runs: compare with --one-by-one": (
+        "profiling/test_compare.py::test_a_checkout_that_is_too_old_is_named"
+    ),
     "--advise makes a report of its own, without {}": (
         "crosscheck/test_advice.py::test_the_command_refuses_what_cannot_be_meant"
     ),
