@@ -77,17 +77,32 @@ kernels take, and what vknn has of each.
   They mean what StableHLO says, on the types that it has.
 - int8, uint8 and int16 are quantized where the operator computes with them; *hybrid*: float
   activations with integer weights.
-- int4, int2 and uint4, which files pack into bytes, are types of weights where other inputs are of
+- int4, int2 and uint4, which files pack into bytes, stand for weights where the other inputs are
   floats or int8. In arrays each number has a byte (int8, uint8).
 - *Options not read*: fields of the operator's options that make no difference to vknn.
 
 Models run as they are stored: channels last, quantized integers in and out as such, with the
 reference kernels' results to the last bit. An input takes any size where its shape signature says
 -1, and any shape where the file gives it none. Loops, branches and shapes that data decide are
-planned as soon as the data are known, and kept for the next time. Variable tensors keep their
-values from run to run, those of a loop's body from round to round, until
-`session.reset_state()`. `session.model.signatures` and `session.model.metadata` hold what the file
-says of itself.
+planned as soon as the data are known, and kept for the next time.
+
+- **State.** Variable tensors, variables and hash tables keep their values from run to run, those of
+  a loop's body from round to round, until `session.reset_state()`; CALL_ONCE runs once until then.
+  A variable is known by its container and shared name, in all subgraphs and signatures. Where its
+  last value is larger than READ_VARIABLE declares, it is cut to that, as by LiteRT.
+- **Signatures.** `session.run(feeds, signature="decode")` runs one by its own names;
+  `session.model.signatures` and `vknn info` list them. `session.model.metadata` has what else the
+  file says of itself.
+- **Random numbers** are LiteRT's where there is a seed (its low 32 bits count), and go on from run
+  to run. Seeded operators in a branch, a loop or a composite begin anew whenever that is entered.
+- **Weights of 4 and 2 bits** stay packed on the device in FULLY_CONNECTED, with scales of channels
+  or of blocks (float activations), and where GATHER and EMBEDDING_LOOKUP read whole rows; in
+  convolutions they are bytes there.
+- **Large files** are mapped, with buffers behind the tables or in files beside the model, which no
+  name may lead out of its folder. They must not be written while a session is open.
+- **Composites** run as the subgraph that they name. Regions of one operator have a kernel; others
+  are computed for all elements at once, or told by their operators where that cannot be.
+- **Scatters** drop elements that lie outside one by one, as LiteRT's kernel does.
 
 This page is written by `tools/tflite_table.py`; a test fails when it is out of date.
 """
