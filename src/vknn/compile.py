@@ -16,19 +16,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vknn import debug, run_limits
-from vknn.chaining import chain_nodes
 from vknn.errors import InputError
 from vknn.formats import Model
-from vknn.graph import Graph, TensorType, validate
-from vknn.lowering import LoweringOptions, WeightCache, lower
+from vknn.graph import Graph, TensorType
+from vknn.lowering import LoweringOptions, WeightCache
 from vknn.lowering.kit.layer_precisions import LayerPrecisions
 from vknn.memory_budget import MemoryBudget
-from vknn.partition import Candidates, partition
-from vknn.passes import run_passes
+from vknn.planning import Outline, outlined
 from vknn.program import Program
 from vknn.runtime import Device, Executable, TensorAccount, WeightPool
 from vknn.segment import Segment
-from vknn.stacking import stack_products
 
 _log = logging.getLogger("vknn")
 
@@ -118,27 +115,19 @@ def compile_graph(graph: Graph, target: Target, *, passes: bool = True) -> Progr
     """
     run_limits.check()
     MemoryBudget(target.memory_limit, target.device).check(graph)
-    if passes:
-        if target.options.layers is not None:
-            target.options.layers.learn(node.origin.name for node in graph.nodes)
-        validate(graph)
-        graph = run_passes(graph, target.options.disabled)
     limits = target.device.limits if target.device is not None else None
-    if passes and limits is not None:
-        graph = stack_products(graph, limits, target.options)
-        graph = chain_nodes(graph, limits, target.options)
     keep_values = target.debug >= debug.VALUES
-    parts = partition(graph, limits, target.options, keep_values=keep_values)
+    outline = outlined(graph, limits, target.options, passes=passes, keep_values=keep_values)
     timings = {"plan": 0.0, "prepare": 0.0}
     segments: list[Segment] = []
     try:
-        for part in parts.segments:
+        for part in outline.segments:
             run_limits.check()
-            if target.device is None or parts.placement[part.nodes[0]] == "host":
+            if target.device is None or not outline.is_on_device(part):
                 MemoryBudget(target.memory_limit).check(part)
                 segments.append(Segment(part))
             else:
-                segments.append(_lowered(part, target.device, target, parts.candidates, timings))
+                segments.append(_prepared(outline, part, target.device, target, timings))
     except BaseException:
         for segment in segments:
             segment.close()
@@ -148,7 +137,7 @@ def compile_graph(graph: Graph, target: Target, *, passes: bool = True) -> Progr
     def compile_further(graph: Graph, passes: bool) -> Program:
         return compile_graph(graph, target, passes=passes)
 
-    program = Program(parts, segments, timings, compile_further, execute)
+    program = Program(outline.parts, segments, timings, compile_further, execute)
     if _log.isEnabledFor(logging.DEBUG):
         _log.debug("%s", _described(program))
     return program
@@ -166,17 +155,12 @@ def _described(program: Program) -> str:
     )
 
 
-def _lowered(
-    graph: Graph,
-    device: Device,
-    target: Target,
-    candidates: Candidates,
-    timings: dict[str, float],
+def _prepared(
+    outline: Outline, graph: Graph, device: Device, target: Target, timings: dict[str, float]
 ) -> Segment:
-    """The segment of a graph whose every node has candidates; adds the seconds to ``timings``."""
+    """A segment made ready to run on the device; adds the seconds to ``timings``."""
     start = time.perf_counter()
-    own = {node: candidates[node] for node in graph.nodes}
-    plan = lower(graph, device.limits, target.options, target.weights, own)
+    plan = outline.lowered(graph, target.weights)
     MemoryBudget(target.memory_limit, device).check_plan(plan, target.tensors.nbytes)
     planned = time.perf_counter()
     segment = Segment(graph, plan, Executable(device, plan, target.pool, tensors=target.tensors))
