@@ -34,6 +34,8 @@ def test_the_fields_that_are_known() -> None:
 @pytest.mark.parametrize("number", [-1, 99])
 @pytest.mark.parametrize("code, slot", CHOICES, ids=[" ".join(choice) for choice in CHOICES])
 def test_no_member_of_the_enum(code: str, slot: str, number: int, save: Save) -> None:
+    if code == "STABLEHLO_COMPARE":
+        number = abs(number) + 97  # its enums have no sign
     net = Net()
     net.inputs, net.outputs = [net.tensor("x", (1, 2))], [net.tensor("y", (1, 2))]
     net.add(code, net.inputs, net.outputs, {slot: number})
@@ -73,7 +75,7 @@ def test_a_condition_that_is_no_bool(code: str, dtype: str, save: Save) -> None:
 def test_an_if_without_condition(save: Save) -> None:
     net = deciding("IF", "bool")
     net.operators[0].fields["inputs"] = [-1, 1]
-    with pytest.raises(ModelFormatError, match="has no condition"):
+    with pytest.raises(ModelFormatError, match="lacks its input 0"):
         Session(save(net.file()), device="numpy")
 
 

@@ -138,8 +138,6 @@ def _condition_problem(
 ) -> str | None:
     """What is wrong with the tensor that decides in an IF, a WHILE or a sort."""
     if operator.code == "IF":
-        if operator.inputs[0] == -1:
-            return "has no condition"
         condition = graph.tensors[operator.inputs[0]]
     elif operator.code in ("WHILE", "STABLEHLO_WHILE"):
         decides = record.subgraphs[operator.options["cond_subgraph_index"]]
