@@ -26,11 +26,19 @@ layout(constant_id = 13) const int IS_BOOL = 0;   // y is 1 where a bit is set
 
 layout(push_constant) uniform P { int count, chunk; } p;
 
+// SwiftShader's packHalf2x16 makes NaN of infinities, and infinities of NaN.
+int half_bits(float v) {
+    int word = floatBitsToInt(v), kept = word >> 13 & 0x3ff;
+    if ((word & 0x7fffffff) < 0x7f800000) return int(packHalf2x16(vec2(v, 0.0)));
+    if ((word & 0x7fffff) == 0) return word >> 16 & 0x8000 | 0x7c00;
+    return word >> 16 & 0x8000 | 0x7c00 | (kept != 0 ? kept : 0x200);
+}
+
 int bits_of(int i) {
 #if FROM_INT
     int word = LOAD1(x, i);
 #else
-    int word = FROM == 16 ? int(packHalf2x16(vec2(LOAD1(x, i), 0.0))) : floatBitsToInt(LOAD1(x, i));
+    int word = FROM == 16 ? half_bits(LOAD1(x, i)) : floatBitsToInt(LOAD1(x, i));
 #endif
     return FROM == 32 ? word : word & ((1 << (FROM & 31)) - 1);
 }
