@@ -148,10 +148,10 @@ class TfliteModel(Model):
         wanted = record.dtype.numpy
         if record.sub_byte is not None and array.dtype.kind in "fiub":
             _check_range(name, record, array)
-        if array.dtype == wanted:
-            return np.ascontiguousarray(array).reshape(array.shape)
         if record.dtype is DType.STRING:
             return _strings(name, array)
+        if array.dtype == wanted:
+            return np.ascontiguousarray(array).reshape(array.shape)
         if array.dtype.kind not in "fiub":
             raise InputError(f"input {name!r} takes {record.dtype.value}, not {array.dtype}")
         with np.errstate(all="ignore"):
@@ -195,7 +195,7 @@ def _strings(name: str, array: np.ndarray) -> np.ndarray:
     for place, item in np.ndenumerate(array):
         if not isinstance(item, bytes | str):
             raise InputError(f"input {name!r} takes strings, not {type(item).__name__}")
-        result[place] = item.encode() if isinstance(item, str) else item
+        result[place] = item.encode("utf-8", "surrogatepass") if isinstance(item, str) else item
     return result
 
 
