@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -44,3 +45,12 @@ def test_bytes_that_no_file_holds(
     assert main(["run", str(model), *options]) != 0
     assert "'found' holds objects, which are not written" in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_text_that_disagrees_is_kept_without_pickles(model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report.npz"
+    text = np.array([b"one", b"none"], object)
+    report = vknn.verify(model, device="numpy")
+    dataclasses.replace(report, arrays={"found": text}).dump(out)
+    with np.load(out, allow_pickle=False) as found:
+        assert found["found"].tolist() == text.tolist()
