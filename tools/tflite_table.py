@@ -94,7 +94,8 @@ planned as soon as the data are known, and kept for the next time.
   `session.model.signatures` and `vknn info` list them. `session.model.metadata` has what else the
   file says of itself.
 - **Random numbers** are LiteRT's where there is a seed (its low 32 bits count), and go on from run
-  to run. Seeded operators in a branch, a loop or a composite begin anew whenever that is entered.
+  to run, inputs of other sizes too (there LiteRT begins anew). Seeded operators in a branch, a loop
+  or a composite begin anew whenever that is entered.
 - **Weights of 4 and 2 bits** stay packed on the device in FULLY_CONNECTED, with scales of channels
   or of blocks (float activations), and where GATHER and EMBEDDING_LOOKUP read whole rows; in
   convolutions they are bytes there.

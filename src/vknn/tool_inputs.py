@@ -101,7 +101,10 @@ def likely_shape(session: Session, spec: TensorSpec) -> tuple[int | None, ...] |
 def random_array(
     spec: TensorSpec, shape: tuple[int | None, ...] | None, random: np.random.Generator
 ) -> np.ndarray:
-    """Values for an input: normal floats, 8-bit integers of the full range, others 0 or 1."""
+    """Values for an input: normal floats, 8-bit integers of the full range, others 0 or 1.
+
+    Strings are those digits.
+    """
     if shape is None or None in shape:
         raise InputError(
             f"the model leaves the shape of input {spec.name!r} open: give an array or a shape "
@@ -116,4 +119,6 @@ def random_array(
     if dtype.kind in "iu" and dtype.itemsize == 1:
         info = np.iinfo(dtype)
         return random.integers(info.min, info.max, dims, dtype, endpoint=True)
+    if dtype.kind == "O":
+        return random.integers(0, 2, dims).astype("S").astype(object)
     return random.integers(0, 2, dims).astype(dtype)

@@ -77,5 +77,5 @@ def test_kept_inputs_of_odd_names(tmp_path: Path) -> None:
         found = load_npz(path)
         assert set(found) == set(feeds)
         assert found["text"].tolist() == ["x"]
-    with pytest.raises(VknnError, match="input 'x' holds objects"):
+    with pytest.raises(VknnError, match="'x' holds objects"):
         write_inputs(tmp_path, {"a": {"x": np.array([object()])}}, {})

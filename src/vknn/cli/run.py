@@ -20,6 +20,7 @@ from vknn.cli.inputs import expanded
 from vknn.cli.output import show, write_json
 from vknn.cli.shots import Shot, shots
 from vknn.cli.summary import as_array, line, scores, statistics, summary
+from vknn.crosscheck.kept_inputs import without_objects
 from vknn.errors import InputError
 from vknn.named_files import replacing
 from vknn.pictures import UnreadableFileError
@@ -62,8 +63,9 @@ def run(args: argparse.Namespace) -> int:
         answer = asking.answer(outputs, given)
     drawn = asking.drawn(Shot(given.path or Path("drawing"), given.picture), answer)
     if args.output is not None:
+        arrays = {n: without_objects(n, as_array(v)) for n, v in outputs.items()}
         with replacing(args.output) as file:
-            np.savez(file, **{n: as_array(v) for n, v in outputs.items()})  # type: ignore[arg-type]
+            np.savez(file, **arrays)  # type: ignore[arg-type]
     rows = _rows(outputs, args, labels)
     if args.json:
         told = asking.told(answer, drawn)

@@ -60,10 +60,13 @@ def _plain_name(name: str) -> str:
 
 
 def without_objects(name: str, array: np.ndarray) -> np.ndarray:
-    """Text as NumPy's own type of it; objects are never pickled."""
+    """Text or bytes as NumPy's own type of them; objects are never pickled."""
     array = np.asarray(array)
     if array.dtype != object:
         return array
-    if all(isinstance(value, str) for value in array.reshape(-1)):
-        return array.astype(str)
-    raise VknnError(f"input {name!r} holds objects, which are not written to files")
+    for kind, type_ in ((str, "U"), (bytes, "S")):
+        if all(isinstance(value, kind) for value in array.reshape(-1)):
+            plain = array.astype(type_)
+            if np.array_equal(plain.astype(object), array):  # else zeros at an end are lost
+                return plain
+    raise VknnError(f"{name!r} holds objects, which are not written to files")

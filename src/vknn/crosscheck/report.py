@@ -17,6 +17,7 @@ from rich.text import Text
 from vknn.crosscheck.agreement import AnswerAgreement
 from vknn.crosscheck.comparison import ArrayComparison
 from vknn.crosscheck.json_text import json_text
+from vknn.crosscheck.kept_inputs import without_objects
 from vknn.crosscheck.metrics_table import (
     NotFiniteSource,
     first_not_finite,
@@ -125,8 +126,9 @@ class VerifyReport:
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """The arrays written to a compressed .npz file."""
+        arrays = {_key(k): without_objects(_key(k), v) for k, v in self.arrays.items()}
         with replacing(path) as file:
-            np.savez_compressed(file, **{_key(k): v for k, v in self.arrays.items()})  # type: ignore[arg-type]
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
     def table(self, failures_only: bool = False) -> Table:
         """The rows as a rich table; ``failures_only`` leaves out those that agree."""

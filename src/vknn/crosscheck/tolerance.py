@@ -158,7 +158,7 @@ def _single(
     sums: float = 0.0,
 ) -> Allowance:
     rule = _RULES.get(type(op))
-    if not y.size:
+    if not y.size or y.dtype == object:  # text
         return Allowance(np.zeros(y.shape), np.zeros(y.shape))
     if rule is None:
         return _elementwise(op, inputs, y, index, unit, tolerance)

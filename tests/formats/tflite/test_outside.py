@@ -96,6 +96,12 @@ def test_offsets_that_stand_for_none(offset: int, save: Any) -> None:
     np.testing.assert_array_equal(run(save(net.file()), a=A)["c"], A + B)
 
 
+def test_data_inside_come_before_those_outside(save: Any) -> None:
+    net = adding()
+    net.buffers[1].fields |= {"offset": 64, "size": 12}
+    np.testing.assert_array_equal(run(save(net.file()), a=A)["c"], A + B)
+
+
 @pytest.mark.parametrize(
     ("fields", "message"),
     [

@@ -72,6 +72,18 @@ def test_what_run_takes_works_for_signatures_too(device: Any) -> None:
         assert len(session.placement) == 2
 
 
+def test_the_first_signature_of_a_key_counts() -> None:
+    given = [
+        nets.signature("multiply", 0, {"w": 1, "x": 0}, {"y": 2}),
+        nets.signature("multiply", 1, {"v": 0}, {"neg": 2}),
+    ]
+    data = nets.two_signatures(signature_defs=given)
+    with vknn.Session(data, device="numpy") as session:
+        assert dict(session.model.signatures["multiply"].inputs) == {"w": "w:0", "x": "x:0"}
+        feeds = {"w": np.float32([1, 2, 3]), "x": np.ones((2, 3), np.float32)}
+        assert session.run(feeds, signature="multiply")["y"].tolist() == [[1, 2, 3]] * 2
+
+
 def test_unknown_ones_are_said_with_those_that_there_are() -> None:
     with vknn.Session(nets.two_signatures(), device="numpy") as session:
         words = "a model in memory: the model has no signature 'decode'.*'multiply', 'other'"

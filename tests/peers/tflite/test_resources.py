@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from tests.helpers import shared_device
 from tests.tflite_writer import Net
 
 import vknn
+from vknn.crosscheck.engines import litert_run
 
 litert = pytest.importorskip("ai_edge_litert.interpreter")
 
@@ -153,3 +155,11 @@ def test_reads_have_the_shape_that_the_file_states(stated: tuple[int, ...], back
             peer.allocate_tensors()
             (found,) = session.run({"x": x}).values()
             np.testing.assert_array_equal(found, peer_run(peer, x)[0])
+
+
+def test_handles_are_not_among_the_tensors_of_a_comparison(tmp_path: Path) -> None:
+    """LiteRT dies of reading them."""
+    path = tmp_path / "model.tflite"
+    path.write_bytes(nets.looked_up([(["a", "b"], [1, 2])], nets.STRING).file())
+    _, found = litert_run.run(str(path), None, {"q": np.array([b"a", b"1", b"b", b""])})
+    assert {n: a.tolist() for n, a in found.items()} == {"found": [1, -1, 2, -1], "size": [2]}

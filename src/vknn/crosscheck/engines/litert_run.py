@@ -41,13 +41,14 @@ def run(
     made = [index for operator in main.operators for index in operator.outputs if index >= 0]
     names = dict(zip(made, tensor_names(main, made), strict=True))
     names |= dict(zip(main.outputs, tensor_names(main, main.outputs), strict=True))
-    found = {name: _tensor(interpreter, index) for index, name in names.items()}
+    numbers = {i: n for i, n in names.items() if not main.tensors[i].resource}
+    found = {name: _tensor(interpreter, index) for index, name in numbers.items()}
     version = importlib.metadata.version("ai-edge-litert")
     return f"LiteRT {version}", {n: a for n, a in found.items() if a is not None}
 
 
 def _tensor(interpreter: Any, index: int) -> np.ndarray | None:
-    """A tensor, None of one that has no array, such as those of resources."""
+    """A tensor, None of one that has no array."""
     try:
         return np.asarray(interpreter.get_tensor(index))
     except ValueError:

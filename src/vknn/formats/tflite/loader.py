@@ -69,10 +69,12 @@ def _check_arity(operator: OperatorRecord, type_: OperatorType, file: str | None
         raise ModelFormatError(f"{place} {problem}", file=file)
 
 
-#: Calls within calls, and operators with those of all calls in their place, that a model may have:
-#: each call takes several of Python's stack frames.
+#: Calls within calls that a model may have: each takes several of Python's stack frames.
 _MOST_DEPTH = 50
-_MOST_OPERATORS = 1 << 20
+#: Operators with those of all calls in their place that a model may have, be it small, and for each
+#: of its own: a few hundred could stand for so many that building them takes minutes.
+_MOST_OPERATORS = 1 << 14
+_MOST_COPIES = 16
 #: Control flow operator -> options that name subgraphs, and number of inputs not passed to them.
 _CALLS = {
     "CALL": (("subgraph",), 0),
@@ -107,6 +109,7 @@ def check_calls(record: ModelRecord, file: str | None = None) -> None:
 def _nesting_problem(record: ModelRecord, called: Mapping[int, Sequence[int]]) -> str | None:
     """What is wrong with the calls of each subgraph together: circles, depth, sizes."""
     sizes = [len(graph.operators) for graph in record.subgraphs]
+    limit = max(_MOST_OPERATORS, _MOST_COPIES * sum(sizes))
     pending, depth = set(called), 0
     while ready := {g for g in pending if pending.isdisjoint(called[g])}:
         depth += 1
@@ -119,7 +122,9 @@ def _nesting_problem(record: ModelRecord, called: Mapping[int, Sequence[int]]) -
         circle = ", ".join(map(str, sorted(pending)))
         return f"subgraphs {circle} call one another in a circle"
     most = max(sizes, default=0)
-    return f"its calls are {most} operators, written out" if most > _MOST_OPERATORS else None
+    if most > limit:
+        return f"its calls are {most} operators, written out; at most {limit} are taken"
+    return None
 
 
 def _called(operator: OperatorRecord) -> list[tuple[str, int]]:
@@ -161,6 +166,8 @@ def _call_problem(
     callee = record.subgraphs[number]
     _, skipped = _CALLS.get(operator.code, ((), 0))
     given, made = len(operator.inputs) - skipped, len(operator.outputs)
+    if given < 0:
+        return "has no inputs, of which the first has to say which subgraph runs"
     if operator.code == "CALL_ONCE" and (given or made):
         return f"has {given} inputs and {made} outputs; it takes and gives nothing"
     if option == "cond_subgraph_index":

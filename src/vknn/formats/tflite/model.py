@@ -47,7 +47,9 @@ class TfliteModel(Model):
         self.file = file
         self.layer_types = tuple(o.type for g in record.subgraphs for o in g.operators)
         self.description, self.metadata = record.description, record.metadata
-        self.signatures = {s.key: _signature(record, s) for s in record.signatures}
+        self.signatures: dict[str, Signature] = {}
+        for given in record.signatures:  # of one key the first counts
+            self.signatures.setdefault(given.key, _signature(record, given))
         self._generators = first_positions(record)
         self._source = FileSource(record, file, tuple(self._generators))
         self.variables = self._source.resources.names
@@ -66,7 +68,7 @@ class TfliteModel(Model):
                 f"the model has no signature {key!r}; "
                 + (f"its signatures: {known}" if known else "it has none: leave signature out")
             )
-        found = next(s for s in reversed(self.record.signatures) if s.key == key)
+        found = next(s for s in self.record.signatures if s.key == key)
         graph = self.record.subgraphs[found.subgraph]
         _check_named(key, "input", found.inputs, graph.inputs, graph, self.file)
         _check_named(key, "output", found.outputs, graph.outputs, graph, self.file)
@@ -148,10 +150,10 @@ class TfliteModel(Model):
         wanted = record.dtype.numpy
         if record.sub_byte is not None and array.dtype.kind in "fiub":
             _check_range(name, record, array)
-        if array.dtype == wanted:
-            return np.ascontiguousarray(array).reshape(array.shape)
         if record.dtype is DType.STRING:
             return _strings(name, array)
+        if array.dtype == wanted:
+            return np.ascontiguousarray(array).reshape(array.shape)
         if array.dtype.kind not in "fiub":
             raise InputError(f"input {name!r} takes {record.dtype.value}, not {array.dtype}")
         with np.errstate(all="ignore"):
@@ -195,7 +197,7 @@ def _strings(name: str, array: np.ndarray) -> np.ndarray:
     for place, item in np.ndenumerate(array):
         if not isinstance(item, bytes | str):
             raise InputError(f"input {name!r} takes strings, not {type(item).__name__}")
-        result[place] = item.encode() if isinstance(item, str) else item
+        result[place] = item.encode("utf-8", "surrogatepass") if isinstance(item, str) else item
     return result
 
 

@@ -80,9 +80,9 @@ class _Reader:
     def buffer(self, index: int) -> memoryview:
         """The bytes of a buffer; models over 2 GB keep them outside the FlatBuffer."""
         buffer = self.root.Buffers(index)
-        if buffer.Offset() > 1:
-            return self.outside(buffer.Offset(), buffer.Size(), f"buffer {index}", buffer)
         length = buffer.DataLength()
+        if length == 0 and buffer.Offset() > 1:
+            return self.outside(buffer.Offset(), buffer.Size(), f"buffer {index}", buffer)
         if length == 0:
             return self.data[:0]
         start = buffer._tab.Vector(buffer._tab.Offset(4))

@@ -67,6 +67,10 @@ def test_branches_that_cannot_be(tmp_path: Path) -> None:
         with pytest.raises(ModelFormatError, match=rf"operator 0 \(STABLEHLO_CASE\).*{message}"):
             run(tmp_path / "m", "numpy", net.file(), {})
     net = choosing(["STABLEHLO_ABS"])
+    net.operators[0].fields["inputs"] = []
+    with pytest.raises(ModelFormatError, match=r"CASE\) of subgraph 0: has no inputs, of which"):
+        run(tmp_path / "m", "numpy", net.file(), {})
+    net = choosing(["STABLEHLO_ABS"])
     net.tensors[0].fields |= {"shape": [2]}
     with pytest.raises(ShapeError, match=r"CASE\) chooses by 2 numbers of int32, not one"):
         run(tmp_path / "m", "numpy", net.file(), {"i": np.int32([0, 0]), "x": X})
@@ -144,10 +148,11 @@ def test_other_numbers_of_ends(tmp_path: Path) -> None:
         Session(_saved(tmp_path, net), device="numpy")
 
 
-def test_composites_that_double(tmp_path: Path) -> None:
-    """Forty composites, each of which calls the next one twice."""
-    net = composite([("c", n) for n in range(1, 41)])
-    for graph, callee in zip([net, *net.others], range(1, 41), strict=False):
+@pytest.mark.parametrize("depth", [14, 19, 40])
+def test_composites_that_double(depth: int, tmp_path: Path) -> None:
+    """Composites, each of which calls the next one twice."""
+    net = composite([("c", n) for n in range(1, depth + 1)])
+    for graph, callee in zip([net, *net.others], range(1, depth + 1), strict=False):
         end = graph.tensor("z", SHAPE)
         graph.add("STABLEHLO_COMPOSITE", [1], [end], {"decomposition_subgraph_index": callee})
         graph.outputs = [end]
