@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.faulty_layer import write_faulty_model
+from tests.onnx_writer import node, save, simple
 from tests.small_model import write_small_model
 
 from vknn.cli import main
@@ -146,8 +147,38 @@ def test_what_cannot_be_compared(model: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "bad.npz", x=np.array([{}], object))
     with pytest.raises(UnreadableFileError, match="never unpickled"):
         against(model, tmp_path / "bad.npz", feeds, device="numpy")
-    wrong = against(model, {"fc": np.zeros(7), **feeds}, device="numpy")
-    assert wrong.unmatched == ("fc",)
+
+
+@pytest.mark.parametrize(
+    ("array", "problem"),
+    [
+        (np.zeros(7, np.float32), "came out as float32[7], not float32[5]"),
+        (np.array(["a"] * 5), "came out as <U1[5], not float32[5]"),
+        (np.zeros(5, np.complex64), "came out as complex64[5], not float32[5]"),
+    ],
+    ids=["shape", "text", "complex"],
+)
+@pytest.mark.parametrize("device", ["numpy", pytest.param("auto", marks=pytest.mark.device)])
+def test_a_name_whose_array_does_not_fit_is_a_difference(
+    device: str, model: Path, record: dict[str, np.ndarray], array: np.ndarray, problem: str
+) -> None:
+    report = against(model, {**record, "fc": array}, device=device)
+    assert not report.ok and not report.unmatched
+    assert report.summary().endswith("(fc): the record is alone")
+    row = next(row for row in report.rows if row.recorded == "fc")
+    assert row.other_numpy.problem == problem
+    assert "came out as" in str(report)
+
+
+@pytest.mark.parametrize("more", [256, 0.9])
+def test_numbers_of_another_dtype_are_not_cut(more: float, tmp_path: Path) -> None:
+    """As uint8 256 more would be the same, as any integer 0.9 more."""
+    model = save(simple(node("Cast", "x", "y", to=2)), tmp_path)
+    right = {"x": np.full((2, 3), 44, np.float32)}
+    y = np.full((2, 3), 44)
+    assert against(model, {**right, "y": y}, device="numpy").ok
+    row = against(model, {**right, "y": y + more}, device="numpy").rows[-1]
+    assert row.other_numpy.max_abs == pytest.approx(more)
 
 
 def test_a_model_and_a_record_on_the_command_line(
