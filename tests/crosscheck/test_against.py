@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +12,15 @@ from tests.faulty_layer import write_faulty_model
 from tests.onnx_writer import node, save, simple
 from tests.small_model import write_small_model
 
+import vknn
 from vknn.cli import main
-from vknn.crosscheck import against, dump
+from vknn.crosscheck import against, compare_records, dump
 from vknn.crosscheck.matching import layouts
 from vknn.crosscheck.npz_files import load_npz
 from vknn.crosscheck.tensors import write_tensors
-from vknn.errors import InputError
+from vknn.errors import InputError, VknnError
 from vknn.pictures import UnreadableFileError
+from vknn.reduction import bisect, reduce
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +184,31 @@ def test_numbers_of_another_dtype_are_not_cut(more: float, tmp_path: Path) -> No
     assert row.other_numpy.max_abs == pytest.approx(more)
 
 
+@pytest.mark.parametrize("tolerance", [-1.0, float("nan")])
+def test_tolerances_that_are_none(
+    tolerance: float, model: Path, record: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    checks: list[Callable[[], object]] = [
+        lambda: against(model, record, device="numpy", tolerance=tolerance),
+        lambda: compare_records(record, record, tolerance=tolerance),
+        lambda: vknn.verify(model, device="numpy", tolerance=tolerance),
+        lambda: vknn.verify(model, device="numpy", cumulative_tolerance=tolerance),
+        lambda: reduce(model, output=tmp_path / "small", device="numpy", tolerance=tolerance),
+        lambda: bisect(model, device="numpy", tolerance=tolerance),
+    ]
+    for check in checks:
+        with pytest.raises(VknnError, match=r"tolerance=(-1\.0|nan): it must be at least 0"):
+            check()
+
+
+def test_a_name_that_is_no_engine_and_no_file(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", str(model), "--against", "Onnxruntime"]) == 2
+    told = capsys.readouterr().err
+    assert "Onnxruntime: no such file, and none of the engines ncnn, litert" in told
+
+
 def test_a_model_and_a_record_on_the_command_line(
     model: Path,
     record: dict[str, np.ndarray],
@@ -214,3 +242,12 @@ def test_options_of_the_other_comparison(
 ) -> None:
     assert main(["compare", "a.vkprof", *options]) == 2
     assert text in capsys.readouterr().err
+
+
+def test_names_from_files_are_printed_without_control_characters(model: Path) -> None:
+    name = "odd\x1b[31m\nfile"
+    feeds = {"data": np.zeros((3, 8, 8), np.float32)}
+    fitting = np.zeros(5, np.float32)
+    report = against(model, {name: fitting, "other\x1b": np.zeros(99)}, feeds, device="numpy")
+    assert report.unmatched[-1] == "other\x1b"
+    assert "\x1b" not in str(report) and "odd" in str(report)

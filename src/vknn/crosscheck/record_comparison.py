@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vknn.crosscheck.comparison import ArrayComparison, compare, in_one_dtype
-from vknn.crosscheck.cumulative import CUMULATIVE, near
+from vknn.crosscheck.cumulative import CUMULATIVE, check_tolerances, near
 from vknn.crosscheck.json_text import json_text
 from vknn.crosscheck.matching import cosine, matched
 from vknn.crosscheck.records import load_record
@@ -147,6 +147,7 @@ def compare_records(
     Raises:
         vknn.InputError: A file cannot be read.
     """
+    check_tolerances(tolerance=tolerance)
     first, second = (_arrays(record, runner, iteration) for record in (before, after))
     tensors = [NamedTensor(name, None, array) for name, array in first.items()]
     matches, left = matched(second, tensors, ("name", "shape"))
