@@ -109,7 +109,9 @@ class AgainstReport:
         ``failures``: only those where not all agree.
         """
         other = self.engine.rpartition(" ")[0] or "record"
-        table = Table(title=f"{self.model} on {self.device}", title_justify="left")
+        table = Table(
+            title=escape(one_line(f"{self.model} on {self.device}")), title_justify="left"
+        )
         for name in (f"name ({other})", "layer", "operator", "matched by", "layout"):
             table.add_column(name, overflow="fold")
         for name in (f"{other}/NumPy", "device/NumPy", f"device/{other}"):
