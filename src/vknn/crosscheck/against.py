@@ -261,7 +261,8 @@ def _row(
     device_numpy = device_other = None
     if computed is not None:
         device_numpy = compare(computed, right, bound)
-        device_other = compare(*reversed(in_one_dtype(match.array, computed)), other_bound)
+        other, found = in_one_dtype(match.array, computed)
+        device_other = compare(found, other, other_bound)
     node = match.own.node
     layer, op = ("", "") if node is None else (node.origin.name, node.op.type_name)
     return AgainstRow(

@@ -63,9 +63,10 @@ def matched(
                 found[name] = match
                 taken.add(match.own.name)
     for tensor in tensors:
-        name = next((n for n in (tensor.name, *sorted(tensor.aliases)) if n in recorded), None)
-        if name is not None and name not in found and tensor.name not in taken:
-            found[name] = TensorMatch(name, tensor, "name", "", recorded[name])
+        for own in (tensor.name, *sorted(tensor.aliases)):
+            if own in recorded and own not in found and tensor.name not in taken:
+                found[own] = TensorMatch(own, tensor, "name", "", recorded[own])
+                taken.add(tensor.name)
     order = {t.name: number for number, t in enumerate(tensors)}
     matches = sorted(found.values(), key=lambda m: order[m.own.name])
     return matches, [name for name in recorded if name not in found]
