@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.faulty_layer import write_faulty_model
+from tests.onnx_writer import node, save, simple
 from tests.small_model import write_small_model
 
+import vknn
 from vknn.cli import main
-from vknn.crosscheck import against, dump
+from vknn.crosscheck import against, compare_records, dump
 from vknn.crosscheck.matching import layouts
 from vknn.crosscheck.npz_files import load_npz
 from vknn.crosscheck.tensors import write_tensors
-from vknn.errors import InputError
+from vknn.errors import InputError, VknnError
 from vknn.pictures import UnreadableFileError
+from vknn.reduction import bisect, reduce
 
 
 @pytest.fixture(scope="module")
@@ -146,8 +150,63 @@ def test_what_cannot_be_compared(model: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "bad.npz", x=np.array([{}], object))
     with pytest.raises(UnreadableFileError, match="never unpickled"):
         against(model, tmp_path / "bad.npz", feeds, device="numpy")
-    wrong = against(model, {"fc": np.zeros(7), **feeds}, device="numpy")
-    assert wrong.unmatched == ("fc",)
+
+
+@pytest.mark.parametrize(
+    ("array", "problem"),
+    [
+        (np.zeros(7, np.float32), "came out as float32[7], not float32[5]"),
+        (np.array(["a"] * 5), "came out as <U1[5], not float32[5]"),
+        (np.zeros(5, np.complex64), "came out as complex64[5], not float32[5]"),
+    ],
+    ids=["shape", "text", "complex"],
+)
+@pytest.mark.parametrize("device", ["numpy", pytest.param("auto", marks=pytest.mark.device)])
+def test_a_name_whose_array_does_not_fit_is_a_difference(
+    device: str, model: Path, record: dict[str, np.ndarray], array: np.ndarray, problem: str
+) -> None:
+    report = against(model, {**record, "fc": array}, device=device)
+    assert not report.ok and not report.unmatched
+    assert report.summary().endswith("(fc): the record is alone")
+    row = next(row for row in report.rows if row.recorded == "fc")
+    assert row.other_numpy.problem == problem
+    assert "came out as" in str(report)
+
+
+@pytest.mark.parametrize("more", [256, 0.9])
+def test_numbers_of_another_dtype_are_not_cut(more: float, tmp_path: Path) -> None:
+    """As uint8 256 more would be the same, as any integer 0.9 more."""
+    model = save(simple(node("Cast", "x", "y", to=2)), tmp_path)
+    right = {"x": np.full((2, 3), 44, np.float32)}
+    y = np.full((2, 3), 44)
+    assert against(model, {**right, "y": y}, device="numpy").ok
+    row = against(model, {**right, "y": y + more}, device="numpy").rows[-1]
+    assert row.other_numpy.max_abs == pytest.approx(more)
+
+
+@pytest.mark.parametrize("tolerance", [-1.0, float("nan")])
+def test_tolerances_that_are_none(
+    tolerance: float, model: Path, record: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    checks: list[Callable[[], object]] = [
+        lambda: against(model, record, device="numpy", tolerance=tolerance),
+        lambda: compare_records(record, record, tolerance=tolerance),
+        lambda: vknn.verify(model, device="numpy", tolerance=tolerance),
+        lambda: vknn.verify(model, device="numpy", cumulative_tolerance=tolerance),
+        lambda: reduce(model, output=tmp_path / "small", device="numpy", tolerance=tolerance),
+        lambda: bisect(model, device="numpy", tolerance=tolerance),
+    ]
+    for check in checks:
+        with pytest.raises(VknnError, match=r"tolerance=(-1\.0|nan): it must be at least 0"):
+            check()
+
+
+def test_a_name_that_is_no_engine_and_no_file(
+    model: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", str(model), "--against", "Onnxruntime"]) == 2
+    told = capsys.readouterr().err
+    assert "Onnxruntime: no such file, and none of the engines ncnn, litert" in told
 
 
 def test_a_model_and_a_record_on_the_command_line(
@@ -183,3 +242,12 @@ def test_options_of_the_other_comparison(
 ) -> None:
     assert main(["compare", "a.vkprof", *options]) == 2
     assert text in capsys.readouterr().err
+
+
+def test_names_from_files_are_printed_without_control_characters(model: Path) -> None:
+    name = "odd\x1b[31m\nfile"
+    feeds = {"data": np.zeros((3, 8, 8), np.float32)}
+    fitting = np.zeros(5, np.float32)
+    report = against(model, {name: fitting, "other\x1b": np.zeros(99)}, feeds, device="numpy")
+    assert report.unmatched[-1] == "other\x1b"
+    assert "\x1b" not in str(report) and "odd" in str(report)

@@ -66,6 +66,22 @@ def test_other_names_layouts_and_types() -> None:
     assert "no tensor" in compare_records({}, {}).summary()
 
 
+def test_names_of_both_whose_arrays_do_not_fit() -> None:
+    x, text = np.ones((2, 3), np.float32), np.array(["a", "b"])
+    before = {"x": x, "text": text, "small": np.array([44], np.int8)}
+    wrong: list[Arrays] = [
+        {"x": x[:, :2]}, {"x": x.astype("S4")}, {"text": np.array(["a", "bc"])},
+        {"text": text[:1]}, {"small": np.array([300], np.int16)},
+    ]  # fmt: skip
+    for change in wrong:
+        found = compare_records(before, {**before, **change})
+        assert [r.before for r in found.rows if not r.comparison.ok] == list(change), change
+        assert not found.notes() and not found.ok
+        json.loads(found.to_json())
+    found = compare_records(before, {**before, "text": np.array(["a", "b"], "U5")})
+    assert found.ok and len(found.rows) == 3
+
+
 def test_the_command(record: Arrays, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_tensors(tmp_path / "a.npz", record)
     write_tensors(tmp_path / "b.npz", {**record, "fc": record["fc"] + np.float32(1)})

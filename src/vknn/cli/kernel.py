@@ -12,6 +12,7 @@ from vknn.cli.complaints import FAILED, USER_ERROR
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import show, write_json
 from vknn.errors import InputError, ShaderError, VknnError
+from vknn.printable import one_line
 
 if TYPE_CHECKING:
     from vknn.kernel_lab import Lab
@@ -128,7 +129,8 @@ def _extract(args: argparse.Namespace) -> None:
         write_json(described.document())
         return
     size = sum(path.stat().st_size for path in args.folder.rglob("*") if path.is_file())
-    print(f"{args.folder}: {described.kernel} for {', '.join(described.layers) or '-'}")
+    layers = one_line(", ".join(described.layers)) or "-"
+    print(f"{args.folder}: {described.kernel} for {layers}")
     print(f"{len(described.bindings)} bindings, {len(described.sources)} files of GLSL, ", end="")
     print(f"{size / 1e6:.1f} MB; next: vknn kernel run {args.folder}")
 

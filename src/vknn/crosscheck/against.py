@@ -13,16 +13,16 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from vknn.crosscheck.comparison import ArrayComparison, compare
-from vknn.crosscheck.cumulative import CUMULATIVE, widened
+from vknn.crosscheck.comparison import ArrayComparison, compare, in_one_dtype
+from vknn.crosscheck.cumulative import CUMULATIVE, check_tolerances, near
 from vknn.crosscheck.engines import ENGINES, TIMEOUT, EngineRun, run_engine
 from vknn.crosscheck.json_text import json_text
 from vknn.crosscheck.matching import HOWS, TensorMatch, matched
-from vknn.crosscheck.records import load_record
+from vknn.crosscheck.records import is_record, load_record
 from vknn.crosscheck.tensors import tensors_of
-from vknn.crosscheck.tolerance import Allowance
 from vknn.errors import InputError
 from vknn.precision import Precision
+from vknn.printable import one_line
 from vknn.rich_text import text_of
 from vknn.session import Session
 from vknn.tool_inputs import Shapes, complete_feeds, needed_inputs, opened
@@ -97,7 +97,7 @@ class AgainstReport:
         who = {"all": "no two agree", "record": f"{self.engine or 'the record'} is alone"}
         verdict = who.get(row.alone, f"the {row.alone} is alone")
         place = f"{row.op} {row.layer!r}" if row.op else "output"
-        return f"first difference: {place} ({row.recorded}): {verdict}"
+        return f"first difference: {place} ({one_line(row.recorded)}): {verdict}"
 
     def to_json(self) -> str:
         """The report as JSON (infinities and NaN as strings)."""
@@ -109,7 +109,9 @@ class AgainstReport:
         ``failures``: only those where not all agree.
         """
         other = self.engine.rpartition(" ")[0] or "record"
-        table = Table(title=f"{self.model} on {self.device}", title_justify="left")
+        table = Table(
+            title=escape(one_line(f"{self.model} on {self.device}")), title_justify="left"
+        )
         for name in (f"name ({other})", "layer", "operator", "matched by", "layout"):
             table.add_column(name, overflow="fold")
         for name in (f"{other}/NumPy", "device/NumPy", f"device/{other}"):
@@ -119,7 +121,8 @@ class AgainstReport:
             if failures and not row.alone:
                 continue
             errors = map(_error, (row.other_numpy, row.device_numpy, row.device_other))
-            texts = map(escape, (row.recorded, row.layer, row.op, row.how, row.layout))
+            names = map(one_line, (row.recorded, row.layer, row.op, row.how, row.layout))
+            texts = map(escape, names)
             alone = other if row.alone == "record" else row.alone
             table.add_row(*texts, *errors, alone, style="red" if row.alone else None)
         return table
@@ -128,7 +131,7 @@ class AgainstReport:
         """A line on the engine's tensors that match nothing."""
         if not self.unmatched:
             return []
-        shown = ", ".join(self.unmatched[:_SHOWN])
+        shown = ", ".join(map(one_line, self.unmatched[:_SHOWN]))
         more = f" and {len(self.unmatched) - _SHOWN} more" if len(self.unmatched) > _SHOWN else ""
         return [f"not compared, as the model has no such tensor: {shown}{more}"]
 
@@ -186,6 +189,7 @@ def against(
         vknn.VknnError: The engine is not installed, does not run such models, crashed or was not
             done in time; or as for :func:`vknn.verify`.
     """
+    check_tolerances(tolerance=tolerance)
     live = isinstance(other, str) and other in ENGINES
     arrays = {} if live else _recorded(other, runner, iteration)
     if live and (runner is not None or iteration is not None):
@@ -213,6 +217,9 @@ def _recorded(
 ) -> dict[str, np.ndarray]:
     """The arrays of a record."""
     if not isinstance(record, Mapping):
+        if not os.path.exists(record) and not is_record(record):
+            names = ", ".join(ENGINES)
+            raise InputError(f"{os.fspath(record)}: no such file, and none of the engines {names}")
         return load_record(record, runner, iteration)
     if runner is not None or iteration is not None:
         raise InputError("arrays have no runners and iterations, which Polygraphy's files have")
@@ -246,15 +253,16 @@ def _row(
 ) -> AgainstRow:
     right = match.own.array
     share = CUMULATIVE[session.precision, session.arithmetic] if tolerance is None else tolerance
-    bound = other_bound = widened(Allowance(np.abs(right), np.zeros(1)), right, share)
+    bound = other_bound = near(right, share)
     if match.array.dtype == np.float16 and tolerance is None:  # it is as near as that can be
         share = max(share, CUMULATIVE["fp16", "fp32"])
-        other_bound = widened(Allowance(np.abs(right), np.zeros(1)), right, share)
-    with np.errstate(all="ignore"):
-        other = match.array.astype(right.dtype)
-    other_numpy = compare(other, right, other_bound)
-    device_numpy = None if computed is None else compare(computed, right, bound)
-    device_other = None if computed is None else compare(computed, other, other_bound)
+        other_bound = near(right, share)
+    other_numpy = compare(*in_one_dtype(match.array, right), other_bound)
+    device_numpy = device_other = None
+    if computed is not None:
+        device_numpy = compare(computed, right, bound)
+        other, found = in_one_dtype(match.array, computed)
+        device_other = compare(found, other, other_bound)
     node = match.own.node
     layer, op = ("", "") if node is None else (node.origin.name, node.op.type_name)
     return AgainstRow(

@@ -13,7 +13,7 @@ from vknn import reference
 from vknn.compile import compile_graph
 from vknn.crosscheck.carried import carried_errors
 from vknn.crosscheck.comparison import ArrayComparison, compare
-from vknn.crosscheck.cumulative import CUMULATIVE, at_least, moved, widened
+from vknn.crosscheck.cumulative import CUMULATIVE, at_least, check_tolerances, moved, widened
 from vknn.crosscheck.metrics import Metric, measure
 from vknn.crosscheck.programs import KeptPrograms
 from vknn.crosscheck.range import RangeLimit, any_faint, flushed
@@ -58,6 +58,9 @@ class CheckOptions:
     metrics: Mapping[str, Metric] | None = None
     keep_arrays: bool = True
     limit: RangeLimit | None = None
+
+    def __post_init__(self) -> None:
+        check_tolerances(tolerance=self.tolerance, cumulative_tolerance=self.cumulative_tolerance)
 
 
 @dataclass(frozen=True, eq=False)

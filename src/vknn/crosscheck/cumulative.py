@@ -7,6 +7,7 @@ import numpy as np
 from vknn.crosscheck.carried import ROOM
 from vknn.crosscheck.storage import BFLOAT_UNIT, HALF_UNIT
 from vknn.crosscheck.tolerance import UNIT, Allowance
+from vknn.errors import VknnError
 
 #: Share of a tensor's own range that errors may add up to over a whole network, by precision
 #: and arithmetic. Roundings to bfloat16 are larger than those to float16 by their units.
@@ -16,6 +17,13 @@ CUMULATIVE = {
     ("fp16", "fp16"): 4e-2,
     ("bf16", "fp32"): 2e-2 * BFLOAT_UNIT / HALF_UNIT,
 }
+
+
+def near(right: np.ndarray, share: float) -> Allowance:
+    """The allowance for a recorded array: a share of the right one's range; none for text."""
+    if right.dtype.kind not in "fiub":
+        return Allowance(np.zeros(1), np.zeros(1))
+    return widened(Allowance(np.abs(right), np.zeros(1)), right, share)
 
 
 def moved(allowance: Allowance, error: float) -> Allowance:
@@ -45,3 +53,10 @@ def at_least(
         return allowance  # another layout
     allowed = np.broadcast_to(row.allowed, right.shape).reshape(expected.shape)
     return Allowance(allowance.magnitude, np.maximum(allowance.allowed, allowed))
+
+
+def check_tolerances(**tolerances: float | None) -> None:
+    """Check of tolerances by name. Raises VknnError for a negative one, and for NaN."""
+    for name, tolerance in tolerances.items():
+        if tolerance is not None and not tolerance >= 0:
+            raise VknnError(f"{name}={tolerance}: it must be at least 0")

@@ -162,7 +162,7 @@ class DataReport:
     def table(self, failures_only: bool = False) -> Table:
         """The rows as a rich table; ``failures_only`` leaves out those that agree."""
         title = f"{self.model} on {self.device}, {_inputs(self.records)}"
-        table = Table(title=title, title_justify="left")
+        table = Table(title=escape(one_line(title)), title_justify="left")
         for name in ("layer", "operator"):
             table.add_column(name, overflow="fold")
         table.add_column("where", no_wrap=True)
@@ -193,7 +193,7 @@ class DataReport:
 
 def _cells(row: DataRow) -> list[str]:
     return [
-        escape(row.layer),
+        escape(one_line(row.layer)),
         escape(row.op),
         row.placement,
         f"{row.failed}/{row.records}" if row.failed else "",

@@ -11,6 +11,7 @@ from rich.table import Table
 from vknn.crosscheck.comparison import ArrayComparison
 from vknn.crosscheck.metrics import ArrayMetrics, NotFinite
 from vknn.crosscheck.row import VerifyRow
+from vknn.printable import one_line
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def _source(row: VerifyRow, side: str, alone: bool, found: NotFinite) -> NotFini
 
 def metrics_table(rows: Sequence[VerifyRow], title: str, failures_only: bool = False) -> Table:
     """Metrics of each row by itself; of what ran on the host or fails only in a row, cumulative."""
-    table = Table(title=title, title_justify="left")
+    table = Table(title=escape(one_line(title)), title_justify="left")
     table.add_column("layer", overflow="fold")
     table.add_column("operator", overflow="fold")
     names = ("mean", "median", "p99.9", "max", "cosine", "SNR dB", "ULPs", "over")
@@ -97,7 +98,9 @@ def metrics_table(rows: Sequence[VerifyRow], title: str, failures_only: bool = F
         cells = [""] * (10 + len(own)) if metrics is None else _cells(metrics, own)
         if shown is not None and shown.problem:
             cells[-1] = shown.problem
-        table.add_row(escape(row.layer), escape(row.op), *cells, style=None if row.ok else "red")
+        table.add_row(
+            escape(one_line(row.layer)), escape(row.op), *cells, style=None if row.ok else "red"
+        )
     return table
 
 

@@ -109,6 +109,8 @@ def _chosen(pairs: list[Any], runner: str | None, place: Path) -> list[Any]:
     if len(fitting) == 1:
         return list(fitting[0])
     if not fitting:
+        if runner is None:
+            raise InputError(f"{place} has no results")
         raise InputError(f"{place} has no results of a runner {runner!r}; it has {shown}")
     what = "name one (--runner)" if runner is None else f"{runner!r} is part of several names"
     raise InputError(f"{place} has results of several runners, {what}: {shown}")

@@ -25,6 +25,7 @@ from vknn.crosscheck.metrics_table import (
 )
 from vknn.crosscheck.row import VerifyRow
 from vknn.named_files import replacing
+from vknn.printable import one_line
 from vknn.reports import check_page
 from vknn.rich_text import text_of
 
@@ -132,7 +133,9 @@ class VerifyReport:
 
     def table(self, failures_only: bool = False) -> Table:
         """The rows as a rich table; ``failures_only`` leaves out those that agree."""
-        table = Table(title=f"{self.model} on {self.device}", title_justify="left")
+        table = Table(
+            title=escape(one_line(f"{self.model} on {self.device}")), title_justify="left"
+        )
         table.add_column("layer", overflow="fold")
         table.add_column("operator", overflow="fold")
         for name in ("where", "output"):
@@ -174,7 +177,7 @@ def _cells(row: VerifyRow) -> list[str]:
     alone, after = row.isolated, row.cumulative
     shown = row.shown
     return [
-        escape(row.layer),
+        escape(one_line(row.layer)),
         escape(row.op),
         row.placement,
         _short_type(row.type),

@@ -9,10 +9,12 @@ from statistics import median
 from typing import Any
 
 from rich.console import Group, RenderableType
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from vknn.kernel_lab.comparison import OutputCheck
+from vknn.printable import one_line
 from vknn.profiling import StaticEntry
 from vknn.rich_text import text_of
 
@@ -132,7 +134,7 @@ class LabRun:
     def table(self) -> Table:
         """The outputs, a row each."""
         title = f"{self.kernel} for {', '.join(self.layers) or '-'} on {self.device}"
-        table = Table(title=title, title_justify="left")
+        table = Table(title=escape(one_line(title)), title_justify="left")
         for name in ("output", "against"):
             table.add_column(name, overflow="fold")
         for name in ("elements", "wrong", "max abs", "of limit", "from device"):
@@ -141,7 +143,9 @@ class LabRun:
         table.add_column("behind the end")
         table.add_column("")
         for check in self.outputs:
-            table.add_row(*_cells(check), style=None if check.ok else "red")
+            table.add_row(
+                *map(escape, map(one_line, _cells(check))), style=None if check.ok else "red"
+            )
         return table
 
     def lines(self) -> list[str]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.markup import escape
 from rich.table import Table
 
+from vknn.printable import one_line
 from vknn.profiling.invocation import Tally
 from vknn.profiling.static_entry import NAMES, StaticEntry
 
 
 def driver_table(title: str, entries: Sequence[StaticEntry]) -> Table:
     """The driver's numbers of dispatches, a row each; those that spill in red."""
-    table = Table(title=title, title_justify="left")
+    table = Table(title=escape(one_line(title)), title_justify="left")
     for name in ("layers", "kernel", "what"):
         table.add_column(name, overflow="fold")
     for name in ("groups", "subgroups", *NAMES):
@@ -20,7 +22,7 @@ def driver_table(title: str, entries: Sequence[StaticEntry]) -> Table:
     for entry in entries:
         numbers = [getattr(entry, name) for name in ("subgroups", *NAMES)]
         table.add_row(
-            ", ".join(entry.layers),
+            escape(one_line(", ".join(entry.layers))),
             entry.kernel,
             entry.label,
             "x".join(map(str, entry.groups)),
@@ -53,14 +55,16 @@ def counts_table(
     caption = "an invocation's counts; bytes" + (f"; {assumptions}" if times else "")
     if coarse:
         caption += "; times are coarse: from the counts, not from machine code"
-    table = Table(title=title, title_justify="left", caption=caption, caption_justify="left")
+    table = Table(
+        title=escape(one_line(title)), title_justify="left", caption=caption, caption_justify="left"
+    )
     for name in ("layers", "what"):
         table.add_column(name, overflow="fold")
     for name in _COLUMNS:
         table.add_column(name, justify="right", no_wrap=name not in ("bound", "flags"))
     for entry in entries[:limit]:
         cells = (*_counted(entry), *_modelled(entry), ", ".join(entry.flags))
-        table.add_row(", ".join(entry.layers), entry.label, *cells)
+        table.add_row(escape(one_line(", ".join(entry.layers))), entry.label, *cells)
     if times:
         whole = f"{sum(times):,.1f}" if time is not None else f"over {sum(times):,.1f}"
         table.add_row("all", *[""] * 9, whole)

@@ -15,7 +15,7 @@ import numpy as np
 
 from vknn import __version__, environment, reference
 from vknn.crosscheck.comparison import compare
-from vknn.crosscheck.cumulative import CUMULATIVE, widened
+from vknn.crosscheck.cumulative import CUMULATIVE, check_tolerances, widened
 from vknn.crosscheck.report import VerifyReport
 from vknn.crosscheck.tolerance import Allowance
 from vknn.crosscheck.verify import verify
@@ -50,6 +50,9 @@ class TrialSetting:
     layers: tuple[str, ...] = ()
     tolerance: float | None = None
     cumulative_tolerance: float | None = None
+
+    def __post_init__(self) -> None:
+        check_tolerances(tolerance=self.tolerance, cumulative_tolerance=self.cumulative_tolerance)
 
 
 @dataclass(frozen=True)

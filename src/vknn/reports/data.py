@@ -36,7 +36,12 @@ def report_data(
     try:
         return data | {"check": None if verify is None else check_data(verify, document["layers"])}
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise VknnError(f"no cross-check: {type(error).__name__}: {error}") from error
+        raise VknnError(f"no cross-check: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    """What is wrong, for readers: a key alone says nothing without the error's name."""
+    return str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
 
 
 def _data(document: Mapping[str, Any]) -> dict[str, Any]:

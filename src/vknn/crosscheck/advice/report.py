@@ -164,7 +164,7 @@ class PrecisionAdvice:
         """Lines below the tables: inputs, how lists were tried, what ran out, times."""
         for name, error in self.broken[:10]:
             yield f"{one_line(name)}: {one_line(error)}"
-        where = "by NumPy, which has no device here" if self.simulated else f"on {self.device}"
+        where = "by NumPy, without a device," if self.simulated else f"on {self.device}"
         counts = (_counted(self.records, "input"), _counted(self.trials, "list"))
         yield f"{counts[0]}, {counts[1]} tried {where} in {self.seconds:.1f} s"
         if not self.complete:

@@ -219,7 +219,8 @@ def _notes(abouts: Sequence[dict[str, Any]], tests: _Tests, rows: int) -> list[s
     if tests.unit == "runs":
         notes.append(
             "runs of one process are alike, so intervals are wider by "
-            f"{BETWEEN_PROCESSES:.0%}: `vknn profile --versus` runs processes in turn"
+            f"{BETWEEN_PROCESSES:.0%}: take {FEWEST_PROCESSES} processes a side or more "
+            "(`vknn profile --versus` runs them in turn)"
         )
     if min(tests.counts) < 2:
         notes.append("one run a side tells nothing: take more with --runs")
