@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from vknn.ops.common.blocks import index_of
 from vknn.ops.common.checks import arguments, normal_axis, require, wide
 
 #: Name -> how two elements are joined.
-FUNCTIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+FUNCTIONS: dict[str, np.ufunc] = {
     "add": np.add,
     "mul": np.multiply,
     "max": np.maximum,
