@@ -13,13 +13,14 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from vknn.crosscheck.comparison import ArrayComparison, compare, in_one_dtype
-from vknn.crosscheck.cumulative import CUMULATIVE, near
+from vknn.crosscheck.comparison import ArrayComparison, compare
+from vknn.crosscheck.cumulative import CUMULATIVE, widened
 from vknn.crosscheck.engines import ENGINES, TIMEOUT, EngineRun, run_engine
 from vknn.crosscheck.json_text import json_text
 from vknn.crosscheck.matching import HOWS, TensorMatch, matched
 from vknn.crosscheck.records import load_record
 from vknn.crosscheck.tensors import tensors_of
+from vknn.crosscheck.tolerance import Allowance
 from vknn.errors import InputError
 from vknn.precision import Precision
 from vknn.rich_text import text_of
@@ -245,15 +246,15 @@ def _row(
 ) -> AgainstRow:
     right = match.own.array
     share = CUMULATIVE[session.precision, session.arithmetic] if tolerance is None else tolerance
-    bound = other_bound = near(right, share)
+    bound = other_bound = widened(Allowance(np.abs(right), np.zeros(1)), right, share)
     if match.array.dtype == np.float16 and tolerance is None:  # it is as near as that can be
         share = max(share, CUMULATIVE["fp16", "fp32"])
-        other_bound = near(right, share)
-    other_numpy = compare(*in_one_dtype(match.array, right), other_bound)
-    device_numpy = device_other = None
-    if computed is not None:
-        device_numpy = compare(computed, right, bound)
-        device_other = compare(*reversed(in_one_dtype(match.array, computed)), other_bound)
+        other_bound = widened(Allowance(np.abs(right), np.zeros(1)), right, share)
+    with np.errstate(all="ignore"):
+        other = match.array.astype(right.dtype)
+    other_numpy = compare(other, right, other_bound)
+    device_numpy = None if computed is None else compare(computed, right, bound)
+    device_other = None if computed is None else compare(computed, other, other_bound)
     node = match.own.node
     layer, op = ("", "") if node is None else (node.origin.name, node.op.type_name)
     return AgainstRow(

@@ -65,24 +65,6 @@ def compare(actual: np.ndarray, expected: np.ndarray, allowance: Allowance) -> A
     )
 
 
-def in_one_dtype(actual: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both in a dtype that keeps the numbers of both, floats in that of ``expected``.
-
-    Text takes the longer of both, other arrays stay as they are.
-    """
-    kinds = {actual.dtype.kind, expected.dtype.kind}
-    if not kinds <= set("fiub") and kinds not in ({"U"}, {"S"}):
-        return actual, expected
-    if kinds == {"f"}:
-        common = expected.dtype
-    elif "f" in kinds:
-        common = np.dtype(np.float64)
-    else:
-        common = np.promote_types(actual.dtype, expected.dtype)
-    with np.errstate(all="ignore"):
-        return actual.astype(common), expected.astype(common)
-
-
 def _unlike(actual: np.ndarray, expected: np.ndarray) -> ArrayComparison:
     problem = (
         f"came out as {actual.dtype}{list(actual.shape)}, "

@@ -18,13 +18,6 @@ CUMULATIVE = {
 }
 
 
-def near(right: np.ndarray, share: float) -> Allowance:
-    """The allowance for a recorded array: a share of the right one's range; none for text."""
-    if right.dtype.kind not in "fiub":
-        return Allowance(np.zeros(1), np.zeros(1))
-    return widened(Allowance(np.abs(right), np.zeros(1)), right, share)
-
-
 def moved(allowance: Allowance, error: float) -> Allowance:
     """An allowance where an error is carried on to a result."""
     return Allowance(allowance.magnitude, np.maximum(allowance.allowed, ROOM * error))

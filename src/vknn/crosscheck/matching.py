@@ -29,8 +29,7 @@ class TensorMatch:
         own: The model's tensor, by NumPy.
         how: "name", "layer" or "shape".
         layout: What was done to the recorded array; empty where it was taken as it is.
-        array: The recorded array in the layout of the model's; of another shape or no numbers where
-            only the names are the same.
+        array: The recorded array in the layout of the model's.
     """
 
     recorded: str
@@ -46,8 +45,7 @@ def matched(
     """Matches in the order of the model, and the names of records that match nothing.
 
     ``hows``: what they are matched by, in this order. Other names of a tensor that is recorded
-    under its own are left out. An array that fits nothing, but has a tensor's name, is matched with
-    that one: it is the record that is wrong.
+    under its own are left out.
     """
     found: dict[str, TensorMatch] = {}
     taken: set[str] = set()
@@ -62,10 +60,6 @@ def matched(
             if match is not None:
                 found[name] = match
                 taken.add(match.own.name)
-    for tensor in tensors:
-        name = next((n for n in (tensor.name, *sorted(tensor.aliases)) if n in recorded), None)
-        if name is not None and name not in found and tensor.name not in taken:
-            found[name] = TensorMatch(name, tensor, "name", "", recorded[name])
     order = {t.name: number for number, t in enumerate(tensors)}
     matches = sorted(found.values(), key=lambda m: order[m.own.name])
     return matches, [name for name in recorded if name not in found]
@@ -116,9 +110,7 @@ def _unpacked(array: np.ndarray, shape: tuple[int, ...]) -> Iterator[tuple[str, 
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> float:
-    """Cosine of the angle between two arrays; 0 where one is zero, not finite or does not fit."""
-    if a.size != b.size or not {a.dtype.kind, b.dtype.kind} <= set("fiub"):
-        return 0.0
+    """Cosine of the angle between two arrays; 0 where one is zero or not finite."""
     x, y = a.reshape(-1).astype(np.float64), b.reshape(-1).astype(np.float64)
     with np.errstate(all="ignore"):
         found = float(x @ y / np.sqrt((x @ x) * (y @ y)))

@@ -13,12 +13,13 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from vknn.crosscheck.comparison import ArrayComparison, compare, in_one_dtype
-from vknn.crosscheck.cumulative import CUMULATIVE, near
+from vknn.crosscheck.comparison import ArrayComparison, compare
+from vknn.crosscheck.cumulative import CUMULATIVE, widened
 from vknn.crosscheck.json_text import json_text
 from vknn.crosscheck.matching import cosine, matched
 from vknn.crosscheck.records import load_record
 from vknn.crosscheck.tensors import NamedTensor
+from vknn.crosscheck.tolerance import Allowance
 from vknn.printable import one_line
 from vknn.rich_text import text_of
 
@@ -175,8 +176,11 @@ def _name(record: Record) -> str:
 def _compared(actual: np.ndarray, right: np.ndarray, tolerance: float | None) -> ArrayComparison:
     halves = np.dtype(np.float16) in (actual.dtype, right.dtype)
     share = CUMULATIVE["fp16" if halves else "fp32", "fp32"] if tolerance is None else tolerance
-    actual, right = in_one_dtype(actual, right)
-    return compare(actual, right, near(right, share))
+    # Of two kinds neither holds the numbers of the other.
+    common = right.dtype if actual.dtype.kind == right.dtype.kind else np.dtype(np.float64)
+    with np.errstate(all="ignore"):
+        actual, right = actual.astype(common), right.astype(common)
+    return compare(actual, right, widened(Allowance(np.abs(right), np.zeros(1)), right, share))
 
 
 def _error(comparison: ArrayComparison) -> str:
