@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from vknn.formats.layer_context import LayerContext
-from vknn.formats.padding import padded
+from vknn.formats.padding import padded, padded_shape
 from vknn.graph import DType, Op, Value
 from vknn.ops import elementwise as ew
 from vknn.ops.elementwise import logic
 from vknn.ops.pooling.reduce_window import ReduceWindow, neutral
 
+#: Elements that pads and holes may make of an operand in any case, and how many times its own more:
+#: a few bytes of a file must not ask for gigabytes.
+MANY, MOST_GROWTH = 1 << 26, 1 << 10
 #: Functions of ReduceWindow as ops of two operands.
 _JOINS: dict[str, Op] = {"add": ew.Add(), "mul": ew.Mul(), "max": ew.Max(), "min": ew.Min()}
 _JOINS_OF_BOOL: dict[str, Op] = {"max": logic.Or(), "min": logic.And()}
@@ -79,7 +83,11 @@ def filled(
 ) -> tuple[Value, list[AxisWindow]]:
     """``x`` with pads and holes filled with ``init``, and the windows without them."""
     low, high = ([w.pads[end] for w in windows] for end in (0, 1))
-    x = padded(c, x, low, high, [w.base_dilation - 1 for w in windows], init)
+    between = [w.base_dilation - 1 for w in windows]
+    size = math.prod(padded_shape(x.type.dims, low, high, between))
+    c.require(size < MANY or size < MOST_GROWTH * x.type.size,
+              f"makes {size} elements of {x.type} with pads and holes")  # fmt: skip
+    x = padded(c, x, low, high, between, init)
     return x, [AxisWindow(w.size, w.stride, dilation=w.dilation) for w in windows]
 
 

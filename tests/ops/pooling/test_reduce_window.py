@@ -92,6 +92,17 @@ def test_far_windows_take_no_time() -> None:
     assert time.perf_counter() - begin < 1
 
 
+@pytest.mark.host
+def test_few_long_windows_take_no_time() -> None:
+    size = 1 << 18
+    x = np.arange(2 * (size + 2), dtype=np.int32).reshape(size + 2, 2) % 7
+    op = ReduceWindow("add", 0, size, dilation=1, pads=(-1, 1))
+    expected = np.stack([x[1 : size + 1].sum(0), x[2:].sum(0), x[3:].sum(0)]).astype(np.int32)
+    begin = time.perf_counter()
+    check(op, x, expected=expected[: op.count(size + 2)])
+    assert time.perf_counter() - begin < 1
+
+
 @pytest.mark.parametrize("op", OPS, ids=str)
 @pytest.mark.parametrize("inner", [(), (3,), (2, 4)], ids=str)
 def test_device(op: ReduceWindow, inner: tuple[int, ...]) -> None:

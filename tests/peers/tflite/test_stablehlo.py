@@ -83,6 +83,7 @@ def test_shift_left(dtype: str, tmp_path: Path, backend: str) -> None:
 PADS = [
     ([1, 0], [2, 3], [0, 0]), ([-1, 2], [0, -2], [0, 0]), ([0, 0], [0, 0], [2, 1]),
     ([-2, 1], [3, -3], [2, 1]), ([-4, -1], [-1, -5], [3, 2]), ([3, -1], [-3, 2], [1, 0]),
+    ([-5, 0], [0, 1], [0, 0]), ([1, -9], [2, -4], [1, 2]),
 ]  # fmt: skip
 
 
@@ -91,7 +92,7 @@ PADS = [
 def test_pad(pads: tuple[list[int], ...], dtype: str, tmp_path: Path, backend: str) -> None:
     x, value = numbers((3, 5), dtype), np.array(7, dtype)
     low, high, interior = pads
-    shape = tuple((d - 1) * (i + 1) + 1 + a + b
+    shape = tuple(max((d - 1) * (i + 1) + 1 + a + b, 0)
                   for d, a, b, i in zip((3, 5), low, high, interior, strict=True))  # fmt: skip
     names = ("edge_padding_low", "edge_padding_high", "interior_padding")
     options = dict(zip(names, pads, strict=True))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from vknn.ops.common.blocks import index_of
 from vknn.ops.common.checks import arguments, normal_axis, require, wide
 
 #: Name -> how two elements are joined.
-FUNCTIONS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+FUNCTIONS: dict[str, np.ufunc] = {
     "add": np.add,
     "mul": np.multiply,
     "max": np.maximum,
@@ -85,13 +85,28 @@ class ReduceWindow(Op):
         first = np.arange(count) * self.stride - self.pads[0]
         total = np.full((*x.shape[:axis], count, *x.shape[axis + 1 :]), self.neutral(dtype))
         total, source, lead = wide(total), wide(x), (slice(None),) * axis
-        by_tap = self._taps(size, first) if self.size <= size else self._elements(size, first)
+        function = FUNCTIONS[self.function]
+        if count < self.size <= size:  # few long windows: one at a time
+            steps = self._windows(size, first)
+        else:
+            steps = self._taps(size, first) if self.size <= size else self._elements(size, first)
         with np.errstate(all="ignore"):
-            for windows, elements in by_tap:
+            for windows, elements in steps:
                 run_limits.check()
-                at = index_of(*lead, windows)
-                total[at] = FUNCTIONS[self.function](total[at], source[index_of(*lead, elements)])
+                at, taken = index_of(*lead, windows), source[index_of(*lead, elements)]
+                if len(elements) != len(windows):
+                    taken = function.reduce(taken, axis=axis, dtype=total.dtype, keepdims=True)
+                total[at] = function(total[at], taken)
             return (total.astype(x.dtype),)
+
+    def _windows(self, size: int, first: np.ndarray) -> Iterator[tuple[Any, Any]]:
+        """For each window that has elements: the window, and these."""
+        for number, begin in enumerate(first):
+            places = begin + np.arange(self.size) * self.dilation
+            element, hole = np.divmod(places, self.base_dilation)
+            found = element[(hole == 0) & (element >= 0) & (element < size)]
+            if found.size:
+                yield np.array([number]), found
 
     def _taps(self, size: int, first: np.ndarray) -> Iterator[tuple[Any, Any]]:
         """For each place of a window: the windows that have an element there, and which."""

@@ -73,6 +73,12 @@ def test_another_start_builds_no_other_graph(tmp_path: Path, backend: str) -> No
         assert session._engine.latest is first
 
 
+def test_of_nothing_takes_no_room(check: Check) -> None:
+    x, start = np.zeros((1 << 30, 0), np.float32), np.array(5, np.int32)
+    options = {"slice_sizes": [1 << 29, 0]}
+    check("STABLEHLO_DYNAMIC_SLICE", [x, start, start], [x[: 1 << 29]], options)
+
+
 def test_what_does_not_fit(tmp_path: Path) -> None:
     x, start = numbers((3, 5), "float32"), np.array(0, np.int32)
     for sizes in ([4, 5], [3], [-1, 5]):

@@ -143,6 +143,17 @@ def test_only_what_is_outside_of_a_window_is_dropped(check: Check) -> None:
           on_device=True)  # fmt: skip
 
 
+def test_the_last_in_the_order_of_the_updates_counts(check: Check) -> None:
+    n = Numbers((4, 2), (3, 1), (1,), (0, 1), (2, 2), 2, (1,))
+    indices = np.int32([[[0, 0], [1, 0]], [[0, 1], [1, 1]]])
+    x, updates = numbers(n.dims, "float32"), numbers(n.whole, "float32", 1)
+    wanted = scattered(n, x, indices, updates, lambda a, b: b)
+    regions = {"update_computation_subgraph_index": (["float32"] * 2, second)}
+    for given in (indices, Fixed(indices)):
+        check("STABLEHLO_SCATTER", [x, given, updates], [wanted], scatter_options(n), regions,
+              on_device=True)  # fmt: skip
+
+
 def test_logic_of_bool(check: Check) -> None:
     x, updates = np.array([True, False, True]), np.array([False, True, True, False])
     indices = np.int32([[0], [1], [5], [2]])

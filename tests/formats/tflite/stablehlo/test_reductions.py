@@ -237,6 +237,30 @@ def test_refused(number: int, tmp_path: Path) -> None:
         run(tmp_path / "m.tflite", "numpy", net.file(), feeds)
 
 
+FAR = 1 << 14
+HUGE = [
+    {"window_dimensions": [FAR], "padding": [FAR, FAR]},
+    {"window_dimensions": [2], "window_strides": [FAR * FAR], "base_dilations": [FAR * FAR]},
+]
+
+
+@pytest.mark.parametrize("options", HUGE, ids=str)
+def test_windows_of_gigabytes(options: dict[str, Any], tmp_path: Path) -> None:
+    regions = {"body_subgraph_index": (["float32"] * 2, one("STABLEHLO_SUBTRACT"))}
+    inputs, outputs = [numbers((4,), "float32"), np.zeros((), np.float32)], [((3,), "float32")]
+    net, feeds = single("STABLEHLO_REDUCE_WINDOW", inputs, outputs, options, regions)
+    with pytest.raises(VknnError, match=r"operator 0 \(STABLEHLO_REDUCE_WINDOW\).* elements"):
+        run(tmp_path / "m.tflite", "numpy", net.file(), feeds)
+
+
+def test_windows_larger_than_all(check: Check) -> None:
+    options = {"window_dimensions": [(1 << 31) - 1]}
+    for code in ("SUBTRACT", "ADD"):
+        regions = {"body_subgraph_index": (["float32"] * 2, one(f"STABLEHLO_{code}"))}
+        inputs = [numbers((4,), "float32"), np.zeros((), np.float32)]
+        check("STABLEHLO_REDUCE_WINDOW", inputs, [np.zeros(0, np.float32)], options, regions)
+
+
 def test_regions_of_other_types(tmp_path: Path) -> None:
     regions = {"body_subgraph_index": (["int32"] * 2, one("STABLEHLO_ADD"))}
     options = {"dimensions": [0]}

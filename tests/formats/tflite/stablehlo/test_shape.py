@@ -63,6 +63,8 @@ PADS: list[tuple[list[int], list[int], list[int]]] = [
     ([-2, 1], [3, -3], [2, 1]),
     ([-4, -1], [-1, -5], [3, 2]),
     ([-3, 0], [0, 0], [0, 0]),
+    ([-5, 1], [0, 2], [0, 0]),
+    ([-2, -9], [2, -4], [1, 2]),
 ]
 
 
@@ -81,11 +83,16 @@ def test_pad(dtype: str, pads: tuple[list[int], list[int], list[int]], check: Ch
 def padded(
     x: np.ndarray, low: list[int], high: list[int], interior: list[int], value: np.ndarray
 ) -> np.ndarray:
-    """By a loop over the elements: first those between, then the edges."""
+    """By a loop over the elements: first those between, then the edges.
+
+    Where an axis is cut off whole all of them are, as by LiteRT.
+    """
     between = [max(d + (d - 1) * i, 0) for d, i in zip(x.shape, interior, strict=True)]
     full = np.full(between, value, x.dtype)
     full[tuple(slice(None, None, i + 1) for i in interior)] = x
     wanted = [d + a + b for d, a, b in zip(between, low, high, strict=True)]
+    if min(wanted) <= 0:
+        return np.zeros((0,) * x.ndim, x.dtype)
     y = np.full(wanted, value, x.dtype)
     for place, element in np.ndenumerate(full):
         at = tuple(p + a for p, a in zip(place, low, strict=True))
@@ -114,7 +121,7 @@ WRONG: list[tuple[str, list[Any], tuple[int, ...], dict[str, Any] | None]] = [
     ("IOTA", [], (1 << 20, 1 << 20), {"iota_dimension": 0}),
     ("IOTA", [], (5,), {"iota_dimension": 1}),
     ("PAD", [X, ZERO], (3, 5), {}),
-    ("PAD", [X, ZERO], (3, 5), {"edge_padding_low": [0, 0], "edge_padding_high": [-9, 0],
+    ("PAD", [X, ZERO], (3, 5), {"edge_padding_low": [0, 0], "edge_padding_high": [-FAR, 0],
                                 "interior_padding": [0, 0]}),
     ("PAD", [X, ZERO], (3, 5), {"edge_padding_low": [0, 0], "edge_padding_high": [0, 0],
                                 "interior_padding": [-1, 0]}),

@@ -13,14 +13,17 @@ from vknn.graph import Value
 from vknn.ops import elementwise as ew
 from vknn.ops.indexing.gather import Gather
 from vknn.ops.movement.rearrange import DynamicUpdateSlice, SliceUpdate
-from vknn.ops.movement.shape import Concat, Slice
+from vknn.ops.movement.shape import Concat, Expand, Slice
 
 
 @operator("STABLEHLO_DYNAMIC_SLICE", inputs=(1, None), takes_quantized=True)
 def dynamic_slice(c: Context) -> Value:
     """A window of the operand; one start an axis."""
     sizes, dims, y = tuple(c.options["slice_sizes"]), c.x.type.dims, c.x
-    for axis, start in _starts(c, 1, sizes).items():
+    starts = _starts(c, 1, sizes)
+    if 0 in sizes:
+        return c.add(Expand(sizes), c.scalar(0, y.type.dtype))
+    for axis, start in starts.items():
         size = sizes[axis]
         if start.constant is not None:
             first = int(start.constant[0])

@@ -12,6 +12,8 @@ from vknn.formats.tflite.regions import function_of
 from vknn.formats.tflite.registry import operator
 from vknn.formats.tflite.scatter_numbers import strictly_rising
 from vknn.formats.window_reduction import (
+    MANY,
+    MOST_GROWTH,
     AxisWindow,
     filled,
     is_neutral,
@@ -99,11 +101,14 @@ def reduce_window(c: Context) -> list[Value]:
     take part in each window, too."""
     values, first = _operands(c)
     windows = _windows(c, values[0])
-    sizes = zip(windows, values[0].type.dims, strict=True)
-    hold_to_declared(c, [window.count(size) for window, size in sizes])
+    each = zip(windows, values[0].type.dims, strict=True)
+    counts = tuple(window.count(size) for window, size in each)
+    hold_to_declared(c, counts)
     function = function_of(c.region)
     if function in _REDUCTIONS and len(values) == 1:
         return [reduced_windows(c, values[0], function, first[0], windows)]
+    if 0 in counts:  # windows that fit nowhere may be of any size
+        return [c.add(Expand(counts), init) for init in first]
     full = [filled(c, x, init, windows) for x, init in zip(values, first, strict=True)]
     values, windows = [x for x, _ in full], full[0][1]
     for axis in reversed(range(len(windows))):  # in the order of the places of a window
@@ -137,6 +142,9 @@ def _along(c: Context, values: list[Value], axis: int, window: AxisWindow) -> li
     dims = values[0].type.dims
     count = window.count(dims[axis])
     c.makeable(window.size * count, DType.INT32)
+    made = window.size * values[0].type.size // dims[axis] * count if dims[axis] else 0
+    c.require(made < MANY or made < MOST_GROWTH * values[0].type.size,
+              f"has windows of {made} elements along axis {axis} of {values[0].type}")  # fmt: skip
     found = c.constant(window_places(count, window).T.copy(), "windows")
     order = (axis, *range(axis), *range(axis + 1, len(dims) + 1))
     rows = [c.transpose(c.add(Gather(axis, from_end=False), x, found), order) for x in values]

@@ -36,8 +36,16 @@ def scatter(c: Context) -> Value:
     tuples = _tuples(c, numbers, axes)
     kept = [a for a in range(len(numbers.dims)) if a not in numbers.inserted]
     own = dict(zip(kept, numbers.window_axes, strict=True))
-    moved = c.transpose(updates, [*numbers.scattered, *(own[a] for a in order if a in own)])
-    moved = c.reshape(moved, (*numbers.batch, *(numbers.windows[a] for a in order)))
+    found = [*numbers.scattered, *(own.get(a, updates.type.rank) for a in axes)]
+    # Of several elements at a place the last one counts, in the order of the updates' axes.
+    turned = function == "none" and found != sorted(found)
+    turn = sorted(range(len(found)), key=lambda i: found[i]) if turned else list(range(len(found)))
+    tuples = c.transpose(tuples, [*turn, len(found)])
+    taken = [*(found[i] for i in turn), *(own[a] for a in order[len(axes) :])]
+    sizes = [*numbers.batch, *(numbers.windows[a] for a in axes)]
+    moved = c.transpose(updates, [a for a in taken if a < updates.type.rank])
+    whole = (numbers.windows[a] for a in order[len(axes) :])
+    moved = c.reshape(moved, (*(sizes[i] for i in turn), *whole))
     y = c.add(ScatterND(function, from_end=False), c.transpose(x, order), tuples, moved)
     return c.transpose(y, [order.index(a) for a in range(len(order))])
 

@@ -15,6 +15,7 @@ from vknn.ops.movement.shape import Concat, Expand, Slice
 
 #: Elements of an output that the file has to declare.
 _LARGE = 1 << 20
+_INT32_END = 1 << 31
 
 
 def declared_shape(c: Context, known: Sequence[int | None] | None = None) -> tuple[int, ...]:
@@ -119,8 +120,13 @@ def pad(c: Context) -> Value:
     c.require(good, f"pads {c.x.type} with {value.type}")
     names = ("edge_padding_low", "edge_padding_high", "interior_padding")
     low, high, interior = (c.options[name] for name in names)
-    if len(low) == len(high) == len(interior) == c.x.type.rank:
-        hold_to_declared(c, padded_shape(c.x.type.dims, low, high, interior))
+    if len(low) == len(high) == len(interior) == c.x.type.rank and min(interior, default=0) >= 0:
+        sizes = padded_shape(c.x.type.dims, low, high, interior)
+        near = max((abs(n) for n in (*low, *high, *interior, *sizes)), default=0) < _INT32_END
+        c.require(near, f"pads {c.x.type} by {list(low)}, {list(high)} and {list(interior)}")
+        if min(sizes, default=1) <= 0:  # TensorFlow Lite leaves nothing along the other axes either
+            return c.add(Expand((0,) * len(sizes)), c.reshape(value, ()))
+        hold_to_declared(c, sizes)
     return padded(c, c.x, low, high, interior, c.reshape(value, ()))
 
 
