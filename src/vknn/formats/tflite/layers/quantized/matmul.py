@@ -43,7 +43,7 @@ def fully_connected(c: Context) -> Value | tuple[Value, ...]:
         return _int16_weights(c, units, depth)
     given = settings(c, 0, 2)
     wide = given["rounding"] == "wide" and c.x.type.dtype is DType.INT16
-    op = QuantizedGemm(**given | {"rounding": "wide" if wide else "single"}, transpose_b=True)
+    op = QuantizedGemm(**given | {"rounding": "long" if wide else "single"}, transpose_b=True)
     if c.options["weights_format"]:
         return _shuffled_weights(c, op, units, depth)
     y = c.add(op, rows(c, c.x, depth), weights(c, 1), bias(c, 2, wide), *multipliers(c, 0, 1))
