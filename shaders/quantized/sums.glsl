@@ -3,7 +3,7 @@
 //
 // QUANT 1: factors are integers in float32, which devices multiply faster than int32. Sums are exact
 //          up to 2^24: they become integers every JOIN vec4s of k (0: only after the last).
-// QUANT 2: factors are integers. Sums wrap around in 32 bits; with ROUNDING 1 they join sums of 64
+// QUANT 2: factors are integers. Sums wrap around in 32 bits; with ROUNDING 1 and 7 they join sums of 64
 //          bits every JOIN vec4s of k.
 // QUANT 3: four of k are the bytes of one integer, for data and weights, and one instruction adds up
 //          their products (VK_KHR_shader_integer_dot_product). The zero point of x counts in the
@@ -13,7 +13,7 @@
 // QUANT 4: QUANT 1 with weights of which four of k are the bytes of one integer.
 //
 // `setting`: a vec4 (zero point of x, zero point of y, lowest, highest y), then vec4s of output
-// channels: multipliers, shifts, bias and, with ROUNDING 1, the high words of the bias; with ROUNDING 6
+// channels: multipliers, shifts, bias and, with ROUNDING 1 and 7, the high words of the bias; with ROUNDING 6
 // the second multipliers and shifts, and the bounds between. With RESIDUAL
 // three more vec4s stand behind the first: (zero points of the result and of `other`, shift to the
 // left, zero point of the sum), (their multipliers and the sum's, lowest), (their shifts, highest).
@@ -41,8 +41,9 @@ layout(constant_id = 20) const int JOIN = 0;  // a power of two
 // rounded once; 2: none, the sums themselves; 3: the product of int32, rounded once; 4: as 0, where
 // sums stay below 2^29 and shifts, here positive, go 1 to 20 to the right; 5: the product with a
 // float32 plus another, whose bits multiplier and shift are, halves to even; 6: as 5, and the result
-// within bounds once more.
+// within bounds once more; 7: the product of int64, rounded once.
 layout(constant_id = 21) const int ROUNDING = 0;
+#define LONG_SUMS (ROUNDING == 1 || ROUNDING == 7)
 // 128 where x is unsigned; with MIXED -128 where it is signed.
 layout(constant_id = 22) const int SIGN = 0;
 // 1: the zero point of x counts in the bias, as with QUANT 3 (QUANT 1 and 4).
@@ -153,12 +154,12 @@ int bytes(ivec4 v) {
 #define HIGH(k) ivec4(0)
 #define MOVE_SUM(sums, k) sums[k] = sums[k + 1];
 #else
-#define IN_PLACE (JOIN == 0 && ROUNDING != 1)
+#define IN_PLACE (JOIN == 0 && ROUNDING != 1 && ROUNDING != 7)
 #define TOTAL(sums, k) (IN_PLACE ? ivec4(partial[k]) : sums[k])
 #define MOVE_SUM(sums, k) \
     sums[k] = sums[k + 1]; \
     if (IN_PLACE) partial[k] = partial[k + 1]; \
-    if (ROUNDING == 1) high[k] = high[k + 1];
+    if (LONG_SUMS) high[k] = high[k + 1];
 #define HIGH(k) high[k]
 #define SUM(sums, partial) partial
 #define PARTIAL_SUMS(partial, count) \
@@ -184,7 +185,7 @@ int bytes(ivec4 v) {
 
 void add_sum(inout ivec4 low, inout ivec4 high, ivec4 more) {
     ivec4 sum = low + more;
-    if (ROUNDING == 1) high += (more >> 31) + ivec4(lessThan(uvec4(sum), uvec4(low)));
+    if (LONG_SUMS) high += (more >> 31) + ivec4(lessThan(uvec4(sum), uvec4(low)));
     low = sum;
 }
 
@@ -207,6 +208,19 @@ ivec4 wide_multiply(ivec4 high, ivec4 low, ivec4 q, ivec4 shift) {
     uvec4 carry, product;
     umulExtended(uvec4(low), uvec4(factor), carry, product);
     return long_shift(high * factor + ivec4(carry), product, clamp(15 - shift, ivec4(1), ivec4(62)));
+}
+
+// (high, low) * q / 2^31 * 2^shift, of three words.
+ivec4 long_multiply(ivec4 high, ivec4 low, ivec4 q, ivec4 shift) {
+    uvec4 carry, lowest;
+    umulExtended(uvec4(low), uvec4(q), carry, lowest);
+    ivec4 top, more;
+    imulExtended(high, q, top, more);
+    uvec4 middle = uvec4(more) + carry;
+    top += ivec4(lessThan(middle, carry));
+    ivec4 total = clamp(31 - shift, ivec4(1), ivec4(62));
+    bvec4 far = greaterThan(total, ivec4(32));  // the lowest word is less than half
+    return long_shift(mix(ivec4(middle), top, far), mix(lowest, middle, far), mix(total, total - 32, far));
 }
 
 // x * q / 2^31 * 2^shift, rounded once.
@@ -249,7 +263,7 @@ Requantizer requantizer(int m, int m4, ivec4 head) {
     r.q = NUMBERS(0, HEAD_ROWS + m);
     r.shift = NUMBERS(1, HEAD_ROWS + m4 + m);
     r.bias = NUMBERS(2, HEAD_ROWS + 2 * m4 + m);
-    if (ROUNDING == 1) r.bias_high = NUMBERS(3, HEAD_ROWS + 3 * m4 + m);
+    if (LONG_SUMS) r.bias_high = NUMBERS(3, HEAD_ROWS + 3 * m4 + m);
     if (ROUNDING == 6) {
         r.q2 = NUMBERS(3, HEAD_ROWS + 3 * m4 + m);
         r.shift2 = NUMBERS(4, HEAD_ROWS + 4 * m4 + m);
@@ -278,9 +292,10 @@ ivec4 near_multiply(ivec4 x, Requantizer r) {
 ivec4 requantized(ivec4 low, ivec4 high, Requantizer r) {
     ivec4 sum = low + r.bias, v = sum;
     if (ROUNDING == 4) return clamp(near_multiply(sum, r), r.head.z, r.head.w);
-    if (ROUNDING == 1) {
+    if (LONG_SUMS) {
         high += r.bias_high + ivec4(lessThan(uvec4(sum), uvec4(low)));
-        v = wide_multiply(high, sum, r.q, r.shift);
+        v = ROUNDING == 7 ? long_multiply(high, sum, r.q, r.shift)
+                          : wide_multiply(high, sum, r.q, r.shift);
     } else if (ROUNDING == 0) {
         v = fixed_multiply(sum, r.q, r.shift);
     } else if (ROUNDING == 3) {

@@ -24,7 +24,7 @@ class RealPart(_Part):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
-        return (np.ascontiguousarray(x.real),)
+        return (np.array(x.real),)
 
 
 @attributes
@@ -33,7 +33,7 @@ class ImaginaryPart(_Part):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
-        return (np.ascontiguousarray(x.imag),)
+        return (np.array(x.imag),)
 
 
 @attributes
@@ -42,7 +42,7 @@ class ComplexMagnitude(_Part):
 
     def reference(self, *inputs: np.ndarray | None) -> tuple[np.ndarray, ...]:
         (x,) = arguments(self, inputs, 1)
-        return (np.abs(x),)
+        return (np.asarray(np.abs(x)),)
 
 
 @attributes

@@ -96,8 +96,9 @@ def test_wide_sums(kind: str) -> None:
     check_op(op, x, w, None, q, shift, constants=(1, 3, 4), access=("storage",), kind=kind)
 
 
-@pytest.mark.parametrize("exponent", [-30, -20, -17, -16, -1, 0, 4], ids=str)
-def test_every_shift(exponent: int) -> None:
+@pytest.mark.parametrize("rounding", ["wide", "long"])
+@pytest.mark.parametrize("exponent", [-31, -30, -20, -17, -16, -2, -1, 0, 1, 4], ids=str)
+def test_every_shift(exponent: int, rounding: str) -> None:
     """The product of a sum of 64 bits, shifted by less and by more than a word."""
     x = np.array([-32768, -32767, -255, -3, -1, 0, 1, 2, 77, 32767], np.int16).reshape(1, 1, 1, -1)
     w = np.array([1, -1, 127, -128], np.int8).reshape(4, 1, 1, 1)
@@ -105,7 +106,7 @@ def test_every_shift(exponent: int) -> None:
     q = np.array([1 << 30, (1 << 31) - 1, 0x7FFF0000, 1518500250], np.int32)
     shift = np.full(4, exponent, np.int32)
     held = np.abs(bias) < 2.0 ** (30 - exponent)
-    op = conv(low=-32768, high=32767, dtype=DType.INT16, rounding="wide")
+    op = conv(low=-32768, high=32767, dtype=DType.INT16, rounding=rounding)
     words = bias_words(np.where(held, bias, 0))
     check_op(op, x, w, words, q, shift, constants=(1, 2, 3, 4), access=("storage",))
     narrow = conv(low=-32768, high=32767, dtype=DType.INT16)

@@ -202,6 +202,19 @@ def test_products_rounded_once_are_cut_to_32_bits() -> None:
         assert int(fp.multiply_wide(7, most, shift)) == int(fp.multiply_wide(7, most, 14))
 
 
+@pytest.mark.host
+def test_products_of_64_bits() -> None:
+    """All bits of the product count, however many are shifted away."""
+    rng = np.random.default_rng(5)
+    x = rng.integers(-(1 << 63), 1 << 63, 999) >> rng.integers(0, 63, 999)
+    q, shift = rng.integers(1 << 30, 1 << 31, 999), rng.integers(-31, 31, 999)
+    found = fp.multiply_long(x, q, shift)
+    for i, (a, b, c) in enumerate(zip(x.tolist(), q.tolist(), shift.tolist(), strict=True)):
+        exact = (a * b + (1 << (30 - c))) >> (31 - c)
+        assert (exact - int(found[i])) % (1 << 32) == 0
+    assert (np.abs(found) <= 1 << 31).all()
+
+
 def test_a_float_rescale_beyond_float32() -> None:
     x = np.array([-(1 << 31), -7, 0, 1, 9, (1 << 31) - 1], np.int32)
     for scale, bias in ((3e38, 0.0), (3e38, -3e38), (1e30, 1e30), (-2e38, 5.0)):

@@ -88,6 +88,29 @@ def test_a_bias_of_another_type_than_stated(name: str, kind: str, tmp_path: Path
         session.run({"t0": codes((1, 7, 6, 3), "int16")})
 
 
+@pytest.mark.parametrize("weights", ["int8", "int4", "int16"])
+@pytest.mark.parametrize("kind", [None, *sorted(KINDS)])
+def test_products_beyond_32_bits(
+    weights: str, kind: str | None, tmp_path: Path, backend: str
+) -> None:
+    """Sums have 64 bits unless a bias of int32 is stated, which lets them wrap around."""
+    most, depth = {"int8": 127, "int4": 7, "int16": 32767}[weights], 9001
+    scale = np.array([0.1, 0.17, 0.13])
+    x, w = np.full((2, depth), 32767, np.int16), np.full((3, depth), most, np.int16)
+    x[1], w[2] = np.arange(depth) % 32749, -most
+    net = Net()
+    given = net.tensor("x", x.shape, "int16", scale=SCALE)
+    operands = [given, net.tensor("w", data=w, dtype=weights, scale=scale)]
+    if kind:
+        values = [1 << 20, -(1 << 30), 7] if kind == "int32" else [1 << 40, -(1 << 36), 1 << 33]
+        operands.append(net.tensor("b", data=values, dtype=kind, scale=SCALE * scale))
+    step = most * depth * 1.7 * SCALE * (4 if kind == "int64" and most < 9 else 1)
+    y = net.tensor("y", (2, 3), "int16", scale=step)
+    net.add("FULLY_CONNECTED", operands, [y], {"quantized_bias_type": KINDS.get(kind or "", 0)})
+    net.inputs, net.outputs = [given], [y]
+    check(net, {"x": x}, tmp_path, backend)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("made", ["the same", "int16"])
 @pytest.mark.parametrize(("scale", "beta"), [(0.11, 1.0), (0.9, 1.3), (0.0044, 0.3)])

@@ -17,6 +17,7 @@ MOVED = ("float32", "float16", "float64", "int8", "uint8", "int16", "uint16", "i
          "int64", "uint64", "bool", "complex64")  # fmt: skip
 SOURCES = ("float32", "uint8", "int16", "int32", "float64")
 TARGETS = ("float32", "float16", "int8", "int16", "int64", "uint32")
+GELU_SCALES = (8.49719557986192e-05, 2.4589819718480107e-05)
 NAN, INF = float("nan"), float("inf")
 
 
@@ -209,6 +210,21 @@ def test_reduce_all(
     x[..., 0] = True
     net = one("REDUCE_ALL", [typed(shape, "bool"), held(axes)], [typed((), "bool")],
               {"keep_dims": keep})  # fmt: skip
+    check(net, {"x0": x}, tmp_path, backend)
+
+
+def test_gelu_far_below_zero(tmp_path: Path, backend: str) -> None:
+    """Scales at which what 1 + erf rounds off would show in the table."""
+    x = np.arange(-32768, 32768).astype(np.int16)
+    ends = [[(x.shape, "int16", {"scale": s})] for s in GELU_SCALES]
+    check(one("GELU", *ends, {"approximate": False}), {"x0": x}, tmp_path, backend)
+
+
+@pytest.mark.parametrize("name", ["REAL", "IMAG", "COMPLEX_ABS"])
+@pytest.mark.parametrize("shape", [(), (0,), (2, 3)])
+def test_parts(name: str, shape: tuple[int, ...], tmp_path: Path, backend: str) -> None:
+    x = np.asarray(of_type((*shape, 2), "float32").copy().view(np.complex64)[..., 0])
+    net = one(name, [typed(shape, "complex64")], [typed(shape, "float32")])
     check(net, {"x0": x}, tmp_path, backend)
 
 

@@ -19,12 +19,14 @@ DATA = (DType.INT8, DType.UINT8, DType.INT16)
 WEIGHTS = (DType.INT8, DType.INT16)
 #: Largest magnitude of a weight.
 MOST_WEIGHT = 255
-ROUNDINGS = ("double", "wide", "none", "single", "float", "twice")
+ROUNDINGS = ("double", "wide", "none", "single", "float", "twice", "long")
+#: Roundings of sums in int64.
+LONG_SUMS = ("wide", "long")
 
 
 _MULTIPLY = {
     "double": fp.multiply, "single": fp.multiply_once, "wide": fp.multiply_wide,
-    "float": fp.multiply_float,
+    "float": fp.multiply_float, "long": fp.multiply_long,
 }  # fmt: skip
 
 
@@ -38,7 +40,8 @@ class Requantized(Op):
     ``zero_in``: the zero point of the data, which padding has. ``rounding``: "double", sums
     in int32 that wrap around, and a product rounded twice (``fixed_point.multiply``); "single",
     the same sums and a product rounded once (``fixed_point.multiply_once``); "wide", sums in int64
-    and a multiplier of 16 bits (``fixed_point.multiply_wide``); "none", int32 sums as they are;
+    and a multiplier of 16 bits (``fixed_point.multiply_wide``); "long", these and a multiplier of
+    31 bits (``fixed_point.multiply_long``); "none", int32 sums as they are;
     "float", the same sums times a float32 plus another, whose bits multiplier and shift hold
     (``fixed_point.multiply_float``); "twice", the same and, of the result within bounds, once more:
     multipliers [4, M] are those of both products, lower and upper bounds, shifts [2, M] both
@@ -98,7 +101,7 @@ class Requantized(Op):
             right = vector is not None and vector.shape in wanted
             require(right, f"{name}: {what} {vector} should have shape {wanted[0]}")
         if bias is not None:
-            wide = bias.shape == (2, channels) and self.rounding == "wide"
+            wide = bias.shape == (2, channels) and self.rounding in LONG_SUMS
             right = wide or bias.shape == (channels,)
             require(right, f"{name}: bias {bias} should have shape ({channels},)")
         return TensorType(shape, self.dtype)
@@ -112,7 +115,7 @@ class Requantized(Op):
         total = sums.astype(np.int64)
         if bias is not None:
             total = total + _as_int64(bias).reshape(shape)
-        total = total if self.rounding == "wide" else fp.wrapped(total)
+        total = total if self.rounding in LONG_SUMS else fp.wrapped(total)
         if self.rounding == "twice":
             total = _twice(total, multiplier, shift, shape)
         elif self.rounding != "none":

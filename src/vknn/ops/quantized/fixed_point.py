@@ -82,6 +82,21 @@ def multiply_wide(x: Ints, q: Ints, shift: Ints) -> np.ndarray:
     return _rounded_once(np.asarray(x, np.int64) * reduced, 15 - shift)
 
 
+def multiply_long(x: Ints, q: Ints, shift: Ints) -> np.ndarray:
+    """Product x * (q, shift) of int64 x: all 95 bits of it, rounded once, halves up, modulo 2^32.
+
+    Shifts beyond 30 count as 30.
+    """
+    x, q = np.asarray(x, np.int64), np.asarray(q, np.int64)
+    right = np.maximum(31 - np.asarray(shift, np.int64), 1)
+    low, high = (x & 0xFFFFFFFF).astype(np.uint64) * q.astype(np.uint64), (x >> 32) * q
+    half = np.uint64(1) << (np.minimum(right, 32) - 1).astype(np.uint64)
+    near = (low + half) >> np.minimum(right, 32).astype(np.uint64)
+    near = near.view(np.int64) + (high << np.maximum(32 - right, 0))
+    far = _rounded_once(high + (low >> np.uint64(32)).view(np.int64), right - 32)
+    return np.where(right > 32, far, wrapped(near))
+
+
 def multiply_float(x: Ints, q: Ints, shift: Ints) -> np.ndarray:
     """x * m + c in float32, halves to even; q and shift are the bits of the float32 m and c.
 

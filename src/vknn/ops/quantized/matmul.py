@@ -15,7 +15,8 @@ class QuantizedGemm(Requantized):
 
     Inputs a [..., M, K] ([..., K, M] when ``transpose_a``) and b [..., K, N] ([..., N, K] when
     ``transpose_b``) of int8, uint8 or int16, whose leading axes broadcast; bias (None or int32 [N];
-    with rounding "wide" also [2, N]: low and high words), multiplier and shift (int32, [N] or [1]).
+    with rounding "wide" or "long" also [2, N]: low and high words), multiplier and shift (int32,
+    [N] or [1]).
     Formulas: :class:`Requantized`, after TensorFlow Lite's kernels.
     """
 

@@ -19,7 +19,7 @@ from vknn.lowering.kit.layouts import Layout, allows, ceil_div, storage_bytes
 from vknn.lowering.kit.parameters import Spec
 from vknn.lowering.kit.problem import Problem
 from vknn.ops.quantized.arithmetic import QuantizedBinary
-from vknn.ops.quantized.convolution import Requantized
+from vknn.ops.quantized.convolution import LONG_SUMS, Requantized
 
 #: Formats of constant weights: a weight of 32 bits each; four weights along k as the bytes of an
 #: integer, multiplied one by one; the same, multiplied by an integer dot product instruction.
@@ -30,7 +30,7 @@ _EXACT = 1 << 24
 #: Lower bound of a candidate's cost with tensors in C4B, as a share of that without.
 _LEAST_SHARE = 0.8
 #: ROUNDING of the shaders by the op's.
-_ROUNDING = {"double": 0, "wide": 1, "none": 2, "single": 3, "float": 5, "twice": 6}
+_ROUNDING = {"double": 0, "wide": 1, "none": 2, "single": 3, "float": 5, "twice": 6, "long": 7}
 #: ROUNDING of the shorter code for a product rounded twice, and the bounds of sums and shifts.
 _NEAR, _NEAR_SUM, _NEAR_SHIFT = 4, 1 << 29, 20
 
@@ -64,7 +64,7 @@ def has_setting(problem: Problem) -> bool:
     if any(c is None for c in problem.constants[3:5]):
         return False
     # The high words of a wide bias are made where it is packed.
-    plain = op.rounding not in ("wide", "twice")
+    plain = op.rounding not in (*LONG_SUMS, "twice")
     return plain or problem.inputs[2] is None or problem.constants[2] is not None
 
 
@@ -72,7 +72,7 @@ def by_floats(problem: Problem) -> bool:
     """True where the products of a quantized op are added up in float32."""
     op, data = problem.op, problem.input(0)
     assert isinstance(op, Requantized)
-    narrow = data.dtype is not DType.INT16 and op.rounding != "wide"
+    narrow = data.dtype is not DType.INT16 and op.rounding not in LONG_SUMS
     return narrow and problem.constants[1] is not None
 
 
@@ -296,7 +296,7 @@ def _wide_steps(problem: Problem, terms: int) -> int:
     """Steps after which int32 sums join those of 64 bits; 0 where all is modulo 2^32."""
     op = problem.op
     assert isinstance(op, Requantized)
-    if op.rounding != "wide":
+    if op.rounding not in LONG_SUMS:
         return 0
     steps = ((1 << 31) - 1) // ((1 << 15) * op.most_weight * terms)
     return 1 << max(0, steps.bit_length() - 1)

@@ -6,6 +6,7 @@ How each kernel rounds is stated at its function.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -25,7 +26,6 @@ from vknn.formats.tflite.layers.common.quantization import (
 )
 from vknn.formats.tflite.registry import quantized
 from vknn.graph import DType, Value
-from vknn.ops.elementwise.special import erf
 from vknn.ops.quantized import fixed_point as fp
 
 _Function = Callable[[np.ndarray], np.ndarray]
@@ -71,12 +71,13 @@ def _logarithm(c: Context) -> _Function:
 
 
 def _gelu(c: Context) -> _Function:
-    """GELU with the roundings of float32 arithmetic, erf and tanh correctly rounded."""
+    """GELU with the roundings of float32 arithmetic, erfc and tanh correctly rounded."""
     f32 = np.float32
     if c.options["approximate"]:
         scale, cubic = f32(np.sqrt(2 / np.pi)), f32(0.044715)
         return lambda x: f32(0.5) * x * (1 + _rounded(np.tanh, scale * (x + cubic * x * x * x)))
-    return lambda x: f32(0.5) * x * (1 + _rounded(erf, x * f32(np.sqrt(0.5))))
+    erfc = np.vectorize(math.erfc, otypes=[np.float64])
+    return lambda x: f32(0.5) * x * _rounded(erfc, x * f32(-np.sqrt(0.5)))
 
 
 def _rounded(function: _Function, x: np.ndarray) -> np.ndarray:

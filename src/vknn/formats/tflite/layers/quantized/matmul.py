@@ -28,7 +28,10 @@ from vknn.ops.quantized.matmul import QuantizedGemm
 
 @quantized("FULLY_CONNECTED")
 def fully_connected(c: Context) -> Value | tuple[Value, ...]:
-    """Rows by weights [units, depth]; sums of 32 bits, for int16 data too, rounded once."""
+    """Rows by weights [units, depth]; sums of 32 bits, rounded once.
+
+    Sums of int16 data have 64 bits unless the options state a bias of int32.
+    """
     units, depth = fully_connected_weights(c)
     if c.source(1).sub_byte is not None and c.target().dtype is not c.x.type.dtype:
         c.refuse(f"{c.x.type} by weights of {c.source(1).type_name} to {c.target().dtype.value}")
@@ -38,11 +41,12 @@ def fully_connected(c: Context) -> Value | tuple[Value, ...]:
         return zero_depth_output(c, units)
     if c.value(1).type.dtype is DType.INT16:
         return _int16_weights(c, units, depth)
-    given = settings(c, 0, 2) | {"rounding": "single"}
-    op = QuantizedGemm(**given, transpose_b=True)
+    given = settings(c, 0, 2)
+    wide = given["rounding"] == "wide" and c.x.type.dtype is DType.INT16
+    op = QuantizedGemm(**given | {"rounding": "long" if wide else "single"}, transpose_b=True)
     if c.options["weights_format"]:
         return _shuffled_weights(c, op, units, depth)
-    y = c.add(op, rows(c, c.x, depth), weights(c, 1), bias(c, 2, wide=False), *multipliers(c, 0, 1))
+    y = c.add(op, rows(c, c.x, depth), weights(c, 1), bias(c, 2, wide), *multipliers(c, 0, 1))
     return c.reshape(y, fully_connected_shape(c, c.x, units, depth))
 
 
