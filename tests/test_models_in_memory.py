@@ -105,6 +105,17 @@ def test_errors_do_not_speak_of_files_that_nobody_wrote(tmp_path: Path, temporar
         assert str(temporary) not in str(caught.value)
 
 
+def test_errors_of_a_tflite_graph_neither(temporary: Path) -> None:
+    """What is found when the graph is built, long after the file was read."""
+    net = Net()
+    net.inputs, net.outputs = [net.tensor("x", (2,))], [net.tensor("y", (2,))]
+    net.add("ADD", [*net.inputs, net.tensor("nobody", (2,))], net.outputs, {})
+    with vknn.Session(net.file(), device="numpy") as session:
+        with pytest.raises(vknn.VknnError, match="a model in memory: .*has no value") as caught:
+            session.run({"x": np.zeros(2, np.float32)})
+        assert str(temporary) not in str(caught.value)
+
+
 def test_warnings_do_not_either(tmp_path: Path, temporary: Path) -> None:
     path = write_small_model(tmp_path)
     weights = path.with_suffix(".bin").read_bytes() + bytes(4)

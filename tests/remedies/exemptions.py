@@ -159,8 +159,8 @@ ELSEWHERE = {
     "one run a side tells nothing: take more with --runs": (
         "profiling/test_compare.py::test_one_run_tells_nothing"
     ),
-    "runs of one process are alike, so intervals are wider by {}: `vknn profile --versus` runs "
-    "processes in turn": (
+    "runs of one process are alike, so intervals are wider by {}: take {} processes a side or more "
+    "(`vknn profile --versus` runs them in turn)": (
         "profiling/test_compare.py::test_one_process_a_side_says_only_what_is_plain"
     ),
     "to_arrow needs pyarrow, which is missing: pip install pyarrow": (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -138,6 +138,8 @@ class TfliteModel(Model):
             fed[record.index] = TensorType(types[name].dims, record.dtype)
             names[record.index] = name
         held |= dict.fromkeys(self._generators, POSITION_TYPE)
+        if self._source.file != self.file:  # a model in memory has another name than its file
+            self._source = replace(self._source, file=self.file)
         return build_graph(self._source, self.main.index, fed, outputs, names, held=held)
 
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:
