@@ -51,7 +51,7 @@ from tools.tflite_examples import (  # noqa: E402
 from tools.tflite_later import examples as made_examples  # noqa: E402
 
 from vknn.errors import VknnError  # noqa: E402
-from vknn.formats.tflite.loader import check_calls, check_operators  # noqa: E402
+from vknn.formats.tflite.loader import check  # noqa: E402
 from vknn.formats.tflite.model import TfliteModel  # noqa: E402
 from vknn.formats.tflite.reader import parse_model  # noqa: E402
 from vknn.formats.tflite.records import (  # noqa: E402
@@ -379,8 +379,7 @@ def attempt(record: ModelRecord, feeds: Mapping[str, np.ndarray]) -> Found:
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            check_operators(record)
-            check_calls(record)
+            check(record)
             model = TfliteModel(record)
             arrays = {n: model.encode(n, a) for n, a in feeds.items()}
             types = {n: TensorType.of(a) for n, a in arrays.items()}

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.formats.tflite.test_fuzz import _damage, attempt
+from tests.formats.tflite.fuzzing import attempt, check_damaged
 from tests.formats.tflite.test_outside import FILE, beside
 from tests.formats.tflite.test_packed import blocks
-
-from vknn.formats.tflite.reader import parse_model
 
 pytestmark = pytest.mark.long
 
@@ -24,15 +22,8 @@ ROUNDS = 120
 
 
 def _attacked(seed: bytes, number: int) -> None:
-    rng, read = random.Random(number), 0
-    parse_model(seed, "fuzzed")
     assert attempt(seed)
-    for _ in range(ROUNDS):
-        data = bytearray(seed)
-        for _ in range(rng.choice((1, 1, 2, 8))):
-            _damage(data, rng)
-        read += attempt(bytes(data))
-    assert read < ROUNDS
+    check_damaged(seed, random.Random(number), ROUNDS)
 
 
 @pytest.mark.parametrize("number", range(len(SEEDS)), ids=lambda n: SEEDS[n].replace("/", "-"))

@@ -34,10 +34,15 @@ def load(path: Path, weights: Path | None = None) -> TfliteModel:
     except (OSError, ValueError) as error:  # an empty file cannot be mapped
         raise ModelFormatError(f"cannot be read: {error}", file=file) from error
     record = parse_model(memoryview(data), file)
+    check(record, file)
+    return TfliteModel(record, file)
+
+
+def check(record: ModelRecord, file: str | None = None) -> None:
+    """Check of all that needs no inputs. Raises ModelFormatError and UnsupportedLayerError."""
     check_operators(record, file)
     check_calls(record, file)
     check_resources(record, _CALLS, file)
-    return TfliteModel(record, file)
 
 
 def check_operators(record: ModelRecord, file: str | None = None) -> None:

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.graph import DType, Op, TensorType
-from vknn.lowering.kernels.elementwise.broadcasting import Broadcast, broadcast, operand_layout
+from vknn.lowering.kernels.elementwise.broadcasting import Broadcast, in_each_layout
 from vknn.lowering.kernels.elementwise.rule import channel_location
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import PLAIN, Layout, allows, storage_bytes, vector_count
+from vknn.lowering.kit.layouts import Layout, vector_count
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.ops import bits
@@ -30,8 +30,6 @@ _KINDS: dict[type[Op], int] = {
 _DOWN = 1
 #: Bits that a result wraps around in, below 0 where it has a sign.
 _WRAPS = {DType.INT8: -8, DType.UINT8: 8, DType.INT16: -16}
-#: A scalar at a time costs about this many times what whole vec4s cost.
-_SCALAR_PENALTY = 3.0
 
 
 @lowers(*_KINDS)
@@ -40,16 +38,8 @@ def bitwise(problem: Problem) -> Sequence[Candidate]:
     (y,), types = problem.outputs, [t for t in problem.inputs if t is not None]
     if isinstance(problem.op, bits.BitwiseNot):
         types.append(y.with_shape(()))
-    found, machine = [], problem.machine
-    for layout in (lay for lay in PLAIN if allows(y, lay)):
-        layouts = [operand_layout(t, y, layout) for t in types]
-        known = [lay for lay in layouts if lay is not None]
-        plan = broadcast(types, known, y, layout) if len(known) == len(types) else None
-        if plan is None:
-            continue
-        moved = sum(storage_bytes(t, lay) for t, lay in zip(types, known, strict=True))
-        moved += storage_bytes(y, layout)
-        cost = machine.dispatch + moved * machine.byte * (1.0 if plan.wide else _SCALAR_PENALTY)
+    found = []
+    for layout, known, plan, cost in in_each_layout(problem, types):
         emit = functools.partial(_emit, op=problem.op, y=y, layout=layout, plan=plan)
         needed = tuple(known[: len(problem.inputs)])
         found.append(Candidate(f"bits_{layout.value}", needed, (layout,), emit, cost))

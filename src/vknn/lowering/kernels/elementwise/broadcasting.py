@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from vknn.graph import TensorType
-from vknn.lowering.kit.layouts import Layout, ceil_div
+from vknn.lowering.kit.layouts import PLAIN, Layout, allows, ceil_div, storage_bytes
+from vknn.lowering.kit.problem import Problem
 
 #: Axes that the shader has room for.
 MAX_AXES = 6
+#: A scalar at a time costs about this many times what whole vec4s cost.
+SCALAR_PENALTY = 3.0
 
 
 @dataclass(frozen=True)
@@ -149,3 +152,24 @@ def _merged(sizes: Sequence[int], operands: Sequence[Operand], wide: bool) -> Br
     columns = [tuple(a[1][k] for a in axes) for k in range(len(operands))]
     made = [Operand(c, o.direct, o.splat) for c, o in zip(columns, operands, strict=True)]
     return Broadcast(tuple(a[0] for a in axes), tuple(made), wide)
+
+
+def in_each_layout(
+    problem: Problem, types: Sequence[TensorType]
+) -> Iterator[tuple[Layout, list[Layout], Broadcast, float]]:
+    """Layouts of a result that broadcast operands of these types can be computed in.
+
+    With each go the operands' layouts, how they broadcast, and the cost of a dispatch that reads
+    and writes all of them once.
+    """
+    (y,), machine = problem.outputs, problem.machine
+    for layout in (lay for lay in PLAIN if allows(y, lay)):
+        layouts = [operand_layout(t, y, layout) for t in types]
+        known = [lay for lay in layouts if lay is not None]
+        plan = broadcast(types, known, y, layout) if len(known) == len(types) else None
+        if plan is None:
+            continue
+        moved = sum(storage_bytes(t, lay) for t, lay in zip(types, known, strict=True))
+        moved += storage_bytes(y, layout)
+        cost = machine.dispatch + moved * machine.byte * (1.0 if plan.wide else SCALAR_PENALTY)
+        yield layout, known, plan, cost

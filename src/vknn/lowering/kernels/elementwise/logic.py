@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.graph import Op, TensorType
-from vknn.lowering.kernels.elementwise.broadcasting import Broadcast, broadcast, operand_layout
+from vknn.lowering.kernels.elementwise.broadcasting import Broadcast, in_each_layout
 from vknn.lowering.kernels.elementwise.rule import channel_location
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, read4, write
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import PLAIN, Layout, allows, storage_bytes, vector_count
+from vknn.lowering.kit.layouts import Layout, vector_count
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.ops.elementwise import logic
@@ -31,8 +31,6 @@ _KINDS: dict[type[Op], int] = {
     logic.Xor: 1,
     logic.Not: 1,
 }
-#: A scalar at a time costs about this many times what whole vec4s cost.
-_SCALAR_PENALTY = 3.0
 
 
 @lowers(*_KINDS)
@@ -55,16 +53,7 @@ def _candidates(problem: Problem, types: list[TensorType]) -> list[Candidate]:
     """``types`` are those of the operands in the order of the kernel."""
     (y,) = problem.outputs
     found = []
-    machine = problem.machine
-    for layout in (lay for lay in PLAIN if allows(y, lay)):
-        layouts = [operand_layout(t, y, layout) for t in types]
-        known = [lay for lay in layouts if lay is not None]
-        plan = broadcast(types, known, y, layout) if len(known) == len(types) else None
-        if plan is None:
-            continue
-        moved = sum(storage_bytes(t, lay) for t, lay in zip(types, known, strict=True))
-        moved += storage_bytes(y, layout)
-        cost = machine.dispatch + moved * machine.byte * (1.0 if plan.wide else _SCALAR_PENALTY)
+    for layout, known, plan, cost in in_each_layout(problem, types):
         needed = known[: len(problem.inputs)]
         if isinstance(problem.op, logic.Where):
             needed = [known[2], *known[:2]]

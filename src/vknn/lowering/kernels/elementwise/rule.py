@@ -9,7 +9,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from vknn.graph import DType, Op, TensorType
-from vknn.lowering.kernels.elementwise.broadcasting import Broadcast, broadcast, operand_layout
+from vknn.lowering.kernels.elementwise.broadcasting import (
+    SCALAR_PENALTY,
+    Broadcast,
+    broadcast,
+    operand_layout,
+)
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.epilogue import CHANNEL_FLAG, unary_step
@@ -28,8 +33,6 @@ _INTEGER_BINARY = (
     *(ew.Add, ew.Sub, ew.Mul, ew.Div, ew.Max, ew.Min),
     *(ew.Pow, ew.Fmod, ew.FloorDiv, ew.PRelu, ew.Mod),
 )
-#: A scalar at a time costs about this many times what whole vec4s cost.
-_SCALAR_PENALTY = 3.0
 
 
 @lowers(*UNARY)
@@ -168,7 +171,7 @@ def _binary(problem: Problem, layout: Layout) -> Candidate | None:
     moved = sum(storage_bytes(t, lay) for t, lay in zip((x, w), layouts, strict=True))
     moved += storage_bytes(y, layout)
     machine = problem.machine
-    cost = moved * machine.byte * (1.0 if plan.wide else _SCALAR_PENALTY)
+    cost = moved * machine.byte * (1.0 if plan.wide else SCALAR_PENALTY)
     return Candidate(
         f"binary_{layout.value}",
         tuple(layouts),

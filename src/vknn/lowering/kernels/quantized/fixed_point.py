@@ -10,6 +10,7 @@ import numpy as np
 
 from vknn.graph import DType, TensorType
 from vknn.lowering.kernels.elementwise.broadcasting import (
+    SCALAR_PENALTY,
     Broadcast,
     broadcast,
     operand_layout,
@@ -22,9 +23,6 @@ from vknn.lowering.kit.parameters import Number
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.registry import lowers
 from vknn.ops.quantized.arithmetic import KINDS, FloatRescale, QuantizedBinary, Rescale, TableLookup
-
-#: Cost of an access by scalars, by that of one by vec4s.
-_SCALAR_PENALTY = 3.0
 
 
 @lowers(TableLookup)
@@ -164,7 +162,7 @@ def _binary(problem: Problem, layout: Layout) -> Candidate | None:
     moved = sum(storage_bytes(t, lay) for t, lay in zip((a, b), layouts, strict=True))
     moved += storage_bytes(y, layout)
     machine = problem.machine
-    cost = machine.dispatch + moved * machine.byte * (1.0 if plan.wide else _SCALAR_PENALTY)
+    cost = machine.dispatch + moved * machine.byte * (1.0 if plan.wide else SCALAR_PENALTY)
     return Candidate(
         f"binary_{layout.value}",
         tuple(layouts),
