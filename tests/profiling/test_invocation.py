@@ -238,6 +238,9 @@ void main() {
         ("p.n", "7", False),
         ("p.n + i / 32", "x[k]", False),  # data are stored, but decide nothing
         ("5", "subgroupAdd(x[i])", False),
+        ("int(unpackHalf2x16(packHalf2x16(vec2(9, p.n))).y)", "7", False),
+        ("int(packHalf2x16(vec2(p.n, -0.0)) >> 8 & 7u)", "7", False),  # 5.0 is 0x4500
+        ("p.n + int(isinf(unpackHalf2x16(packHalf2x16(vec2(1e6 * p.n, 0))).y))", "7", False),
         ("p.n + x[i]", "7", True),
         ("p.n + held[0]", "7", True),
         ("5 + of_data(i)", "7", True),

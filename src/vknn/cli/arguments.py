@@ -81,7 +81,7 @@ def add_signature(parser: argparse.ArgumentParser) -> None:
     """The signature that is run."""
     parser.add_argument(
         "--signature",
-        metavar="KEY",
+        metavar="NAME",
         help="run this signature of a TensorFlow Lite model (vknn info lists them), by its names",
     )
 

@@ -88,6 +88,24 @@ def _highest_bit(a: int) -> int:
     return (~a if a < 0 else a).bit_length() - 1
 
 
+def _packed_halves(a: float, b: float) -> int:
+    return _half_bits(a) | _half_bits(b) << 16
+
+
+def _half_bits(a: float) -> int:
+    try:
+        return int.from_bytes(struct.pack("<e", a), "little")
+    except OverflowError:
+        return 0xFC00 if a < 0 else 0x7C00
+
+
+def _unpacked_half(word: int, place: int) -> float:
+    """The half at ``place`` (0 or 1) of a word."""
+    return float(struct.unpack("<e", (word >> 16 * place & 0xFFFF).to_bytes(2, "little"))[0])
+
+
+#: Instructions that pack two components into a word, and that part one.
+PACK_HALVES, UNPACK_HALVES = 58, 62
 #: Number in GLSL.std.450 -> function of scalars; unsigned integers come as they are, not negative.
 EXTENDED: dict[int, Callable[..., float]] = {
     1: guarded(round),
@@ -122,6 +140,8 @@ EXTENDED: dict[int, Callable[..., float]] = {
     46: lambda a, b, t: a + (b - a) * t,
     48: lambda edge, a: float(a >= edge),
     50: lambda a, b, c: a * b + c,
+    PACK_HALVES: _packed_halves,
+    UNPACK_HALVES: _unpacked_half,
     73: _lowest_bit,
     74: _highest_bit,
     75: _highest_bit,

@@ -10,7 +10,7 @@ from typing import Final
 
 from vknn.errors import ShaderError
 from vknn.profiling.invocation import opcodes as op
-from vknn.profiling.invocation.arithmetic import EXTENDED
+from vknn.profiling.invocation.arithmetic import EXTENDED, PACK_HALVES, UNPACK_HALVES
 from vknn.profiling.invocation.types import Types
 
 #: Opcode -> expression of integers whose result has to be wrapped to its width.
@@ -136,7 +136,12 @@ def extended(types: Types, number: int, result: int, operands: Sequence[int], te
     unsigned = number in (38, 41, 44)
     parts = []
     for place in range(types.components(result)):
-        scalars = _scalars(types, operands, texts, place, unsigned)
+        if number == PACK_HALVES:
+            scalars = [f"{texts[0]}[0]", f"{texts[0]}[1]"]
+        elif number == UNPACK_HALVES:
+            scalars = [types.unsigned(types.of[operands[0]], texts[0]), str(place)]
+        else:
+            scalars = _scalars(types, operands, texts, place, unsigned)
         done = f"extended[{number}]({', '.join(scalars)})"
         parts.append(types.wrapped(result, done) if types.is_integer(result) else done)
     return f"({', '.join(parts)},)" if types.is_vector(result) else parts[0]
