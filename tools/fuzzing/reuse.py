@@ -13,7 +13,7 @@ from typing import Any
 
 import vknn.session
 from vknn import compile as compiling
-from vknn import engine, environment
+from vknn import engine, environment, planning
 from vknn.formats import Model
 from vknn.graph import Graph
 from vknn.runtime import pipelines
@@ -44,7 +44,7 @@ def read_once() -> Iterator[None]:
     more would give the same. A graph with a continuation, which data decide about, is made anew.
     """
     first = _First()
-    places = [(vknn.session, "load_and_open"), (engine, "compile_model"), (compiling, "run_passes")]
+    places = [(vknn.session, "load_and_open"), (engine, "compile_model"), (planning, "run_passes")]
     before = [getattr(*place) for place in places]
     try:
         for place, name in places:
