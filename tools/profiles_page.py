@@ -31,7 +31,7 @@ TEMPLATE = Path(__file__).with_name("profiles_page.md")
 def page() -> str:
     """The page, with the outputs that were recorded."""
     from vknn.profiling.comparison import compare, matching, statistics
-    from vknn.profiling.comparison.versus import PAIRS
+    from vknn.profiling.comparison.versus import PAIRS, RUNS
 
     outputs = json.loads(RECORDED.read_text(encoding="utf-8"))
     module = sys.modules[compare.__module__]
@@ -40,6 +40,7 @@ def page() -> str:
         **COMMANDS,
         **{f"{name}_output": text for name, text in outputs.items()},
         pairs=PAIRS,
+        runs=RUNS,
         most=matching.MOST_ROWS,
         level=module.ROWS_LEVEL,
         whole=module.WHOLE_LEVEL,

@@ -25,8 +25,9 @@ from vknn.profiling.labels import shortened
 from vknn.profiling.vkprof.file import SUFFIX
 from vknn.tool_inputs import ProgressCallback
 
-#: Pairs of processes, by default: enough for a row among hundreds to be told from chance.
-PAIRS = 20
+#: Pairs of processes, and runs of each, by default: so many that a layer made a tenth slower was
+#: told from chance on a CPU whose runs differ by a fifth.
+PAIRS, RUNS = 14, 20
 #: The command line of the vknn whose sources lie in the first argument.
 _START = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); "
@@ -123,7 +124,9 @@ class _Process:
 
     def command(self, turns: bool) -> list[str]:
         """Its command line."""
-        arguments = [*self.setting.arguments, "--save", str(self.file), "--json"]
+        # What the user asks for comes behind, and counts.
+        arguments = ["--runs", str(RUNS), *self.setting.arguments]
+        arguments += ["--save", str(self.file), "--json"]
         start = [sys.executable, "-c", _START, str(self.setting.sources), "profile", *arguments]
         return [*start, OPTION] if turns else start
 
