@@ -57,10 +57,8 @@ class Watch:
 
 @dataclass
 class _Shared:
-    """What an engine and those of its model's signatures know of one another.
-
-    ``closed``: whether they are. ``latest``: the programs of their latest runs by signature, and
-    ``ran`` that of the latest run of any.
+    """What an engine and those of its model's signatures know of one another: whether they are
+    ``closed``, the programs of the ``latest`` runs by signature, that of the run that ``ran`` last.
     """
 
     closed: bool = False
@@ -98,15 +96,16 @@ class Engine:
         self._held: dict[str, TensorType] = {}
         self._encoder = InputEncoder(model)
 
-    def of_signature(self, key: str) -> Engine:
-        """The engine of the model's signature ``key``, with all else in common; or InputError."""
+    def of_signature(self, key: str | None) -> Engine:
+        """The engine of a signature, with all else in common; itself for None; or InputError."""
+        if key is None:
+            return self
         if not isinstance(key, str):
             raise InputError(f"signature={key!r}: expected the key of a signature, a str")
         with self.lock:
             found = self._signatures.get(key)
             if found is None:
-                found = copy.copy(self)
-                forks.renew(found)
+                found = copy.copy(self)  # its lock and limits are these
                 found._signatures = {}
                 found._enter(self.model.of_signature(key), key)
                 self._signatures[key] = found

@@ -90,7 +90,7 @@ class ManyRuns:
                 no VknnError. All are raised behind the results of the inputs before.
         """
         with naming(self.model.file):
-            engine = self._engine if signature is None else self._engine.of_signature(signature)
+            engine = self._engine.of_signature(signature)
             kept = staying(on_device, [spec.name for spec in engine.model.outputs])
             items = checked_items(inputs, "a stream")
             yield from streamed(engine, items, timeout, kept, in_flight, errors)
@@ -147,7 +147,7 @@ class ManyRuns:
             vknn.VknnError: As of :meth:`stream`; there are no results then.
         """
         with naming(self.model.file):
-            engine = self._engine if signature is None else self._engine.of_signature(signature)
+            engine = self._engine.of_signature(signature)
             kept = staying(on_device, [spec.name for spec in engine.model.outputs])
             items = checked_items(inputs, "run_many")
             return list(streamed(engine, items, timeout, kept, in_flight, errors))

@@ -25,7 +25,9 @@ from vknn.session import Session
 
 #: Options of records, and those that need a model besides.
 _OF_RECORDS = ("runner", "iteration", "tolerance", "failures")
-_OF_MODELS = (*("inputs", "timeout", "weights", "device", "precision", "seed", "shape", "layers"),)
+_OF_MODELS = (
+    "inputs", "timeout", "weights", "device", "precision", "seed", "shape", "layers",
+)  # fmt: skip
 
 
 def add_against(parser: argparse.ArgumentParser) -> None:

@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
 from vknn.crosscheck.comparison import ArrayComparison, compare, in_one_dtype
 from vknn.crosscheck.cumulative import CUMULATIVE, check_tolerances, near
@@ -19,16 +17,13 @@ from vknn.crosscheck.engines import ENGINES, TIMEOUT, EngineRun, run_engine
 from vknn.crosscheck.json_text import json_text
 from vknn.crosscheck.matching import HOWS, TensorMatch, matched
 from vknn.crosscheck.records import is_record, load_record
+from vknn.crosscheck.tensor_report import TensorReport, error_cell, listed
 from vknn.crosscheck.tensors import tensors_of
 from vknn.errors import InputError
 from vknn.precision import Precision
 from vknn.printable import one_line
-from vknn.rich_text import text_of
 from vknn.session import Session
 from vknn.tool_inputs import Shapes, complete_feeds, needed_inputs, opened
-
-#: Names of tensors that match nothing that are shown.
-_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -64,7 +59,7 @@ class AgainstRow:
 
 
 @dataclass(frozen=True)
-class AgainstReport:
+class AgainstReport(TensorReport):
     """Result of :func:`vknn.crosscheck.against`. ``print`` shows it as a table.
 
     Attributes:
@@ -120,7 +115,7 @@ class AgainstReport:
         for row in self.rows:
             if failures and not row.alone:
                 continue
-            errors = map(_error, (row.other_numpy, row.device_numpy, row.device_other))
+            errors = map(error_cell, (row.other_numpy, row.device_numpy, row.device_other))
             names = map(one_line, (row.recorded, row.layer, row.op, row.how, row.layout))
             texts = map(escape, names)
             alone = other if row.alone == "record" else row.alone
@@ -131,19 +126,7 @@ class AgainstReport:
         """A line on the engine's tensors that match nothing."""
         if not self.unmatched:
             return []
-        shown = ", ".join(map(one_line, self.unmatched[:_SHOWN]))
-        more = f" and {len(self.unmatched) - _SHOWN} more" if len(self.unmatched) > _SHOWN else ""
-        return [f"not compared, as the model has no such tensor: {shown}{more}"]
-
-    def remarks(self) -> Group:
-        """Lines below the table: :meth:`notes` and :meth:`summary`."""
-        return Group(*map(Text, (*self.notes(), self.summary())))
-
-    def __rich__(self) -> RenderableType:
-        return Group(self.table(), self.remarks())
-
-    def __str__(self) -> str:
-        return text_of(self)
+        return [f"not compared, as the model has no such tensor: {listed(self.unmatched)}"]
 
 
 def against(
@@ -287,9 +270,3 @@ def _alone(
     if device_numpy.ok:
         return "record"
     return "NumPy" if device_other.ok else "all"
-
-
-def _error(comparison: ArrayComparison | None) -> str:
-    if comparison is None:
-        return ""
-    return comparison.problem or ("0" if not comparison.excess else f"{comparison.excess:.2g}")

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from rich.console import Group, RenderableType
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
@@ -18,13 +17,11 @@ from vknn.crosscheck.cumulative import CUMULATIVE, check_tolerances, near
 from vknn.crosscheck.json_text import json_text
 from vknn.crosscheck.matching import cosine, matched
 from vknn.crosscheck.records import load_record
+from vknn.crosscheck.tensor_report import TensorReport, error_cell, listed
 from vknn.crosscheck.tensors import NamedTensor
 from vknn.printable import one_line
-from vknn.rich_text import text_of
 
 Record = str | os.PathLike[str] | Mapping[str, np.ndarray]
-#: Names of tensors of one side that are shown.
-_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,7 @@ class RecordRow:
 
 
 @dataclass(frozen=True)
-class RecordComparison:
+class RecordComparison(TensorReport):
     """Result of :func:`vknn.crosscheck.compare_records`. ``print`` shows it as a table.
 
     Attributes:
@@ -81,7 +78,7 @@ class RecordComparison:
         if not wrong:
             return f"all {len(self.rows)} tensors agree"
         first = wrong[0].comparison
-        error = first.problem or f"{_error(first)} times what is allowed"
+        error = first.problem or f"{error_cell(first)} times what is allowed"
         name = one_line(wrong[0].before)
         return f"{len(wrong)} of {len(self.rows)} tensors differ, first {name!r}: {error}"
 
@@ -102,7 +99,7 @@ class RecordComparison:
             if failures and found.ok:
                 continue
             names = (one_line(row.before), one_line(row.after), row.how, row.layout)
-            numbers = (f"{found.max_abs:.3g}", _error(found), f"{row.cosine:.6f}")
+            numbers = (f"{found.max_abs:.3g}", error_cell(found), f"{row.cosine:.6f}")
             size = "x".join(map(str, row.shape)) or "scalar"
             table.add_row(*map(escape, names), size, *numbers, style=None if found.ok else "red")
         return table
@@ -110,17 +107,7 @@ class RecordComparison:
     def notes(self) -> list[str]:
         """A line for each side on tensors that the other lacks."""
         sides = (("before", self.only_before), ("after", self.only_after))
-        return [f"only {side}: {_listed(names)}" for side, names in sides if names]
-
-    def remarks(self) -> Group:
-        """Lines below the table: :meth:`notes` and :meth:`summary`."""
-        return Group(*map(Text, (*self.notes(), self.summary())))
-
-    def __rich__(self) -> RenderableType:
-        return Group(self.table(), self.remarks())
-
-    def __str__(self) -> str:
-        return text_of(self)
+        return [f"only {side}: {listed(names)}" for side, names in sides if names]
 
 
 def compare_records(
@@ -178,12 +165,3 @@ def _compared(actual: np.ndarray, right: np.ndarray, tolerance: float | None) ->
     share = CUMULATIVE["fp16" if halves else "fp32", "fp32"] if tolerance is None else tolerance
     actual, right = in_one_dtype(actual, right)
     return compare(actual, right, near(right, share))
-
-
-def _error(comparison: ArrayComparison) -> str:
-    return comparison.problem or ("0" if not comparison.excess else f"{comparison.excess:.2g}")
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    shown = ", ".join(map(one_line, names[:_SHOWN]))
-    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown

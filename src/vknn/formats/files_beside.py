@@ -12,6 +12,9 @@ from pathlib import Path
 
 from vknn.formats.in_memory import was_in_memory
 
+#: Characters of a location that errors show.
+_LONGEST = 80
+
 
 class BadLocation(ValueError):
     """A location that names no file beside the model which can be read; what it says follows the
@@ -44,18 +47,17 @@ class FilesBeside:
                 "has external data, which a model in memory cannot have: open the model by its "
                 "path, or save it as one file"
             )
+        said = _said(location)
         if Path(location).is_absolute() or location.startswith(("/", "\\")) or location[1:2] == ":":
-            raise BadLocation(f"the location {location!r} of its external data is absolute")
+            raise BadLocation(f"the location {said} of its external data is absolute")
         try:
             folder = self._model.parent.resolve()
             path = (folder / location).resolve()
         except (OSError, RuntimeError, ValueError) as error:
-            raise BadLocation(
-                f"the location {location[:80]!r} of its external data: {error}"
-            ) from None
+            raise BadLocation(f"the location {said} of its external data: {error}") from None
         if not path.is_relative_to(folder):
             raise BadLocation(
-                f"the location {location!r} of its external data leads out of the model's folder; "
+                f"the location {said} of its external data leads out of the model's folder; "
                 "copy the file there"
             )
         return path
@@ -72,7 +74,12 @@ def _mapped(path: Path, location: str) -> memoryview:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise BadLocation(
-            f"its external data {location!r} cannot be read: {reason} (they have to lie beside the "
-            "model, under this name)"
+            f"its external data {_said(location)} cannot be read: {reason} (they have to lie "
+            "beside the model, under this name)"
         ) from None
-    raise BadLocation(f"its external data {location!r} are no ordinary file")
+    raise BadLocation(f"its external data {_said(location)} are no ordinary file")
+
+
+def _said(location: str) -> str:
+    """A location as errors have it: a file may state one of any length."""
+    return repr(location if len(location) <= _LONGEST else f"{location[:_LONGEST]}...")

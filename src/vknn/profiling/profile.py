@@ -322,8 +322,10 @@ def profile(
             session.run(feeds)
         program, encoded = engine_of(session).program(feeds), engine_of(session).encode(feeds)
         arrays = {v.name: encoded[v.name] for v in program.graph.inputs}
-        timed, plain = list[TimedRun](), list[float]()
-        results, segments = dict[str, Any](), list[Segment]()
+        timed: list[TimedRun] = []
+        plain: list[float] = []
+        results: Mapping[str, Any] = {}
+        segments: list[Segment] = []
         for number in range(warmup + runs):
             if progress is not None:
                 progress(number, warmup + runs, "run" if number >= warmup else "warm-up")

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from tests.tflite_writer import Net, Table
 
+import vknn
+
 LENGTH, WIDTH = 64, 8
 STRING, INT64 = 5, 4
 Names = Mapping[str, int]
@@ -232,3 +234,8 @@ def _attention(net: Net, weights: Mapping[str, int], rows: int) -> list[int]:
     shares = step("SOFTMAX", [scores], (rows, LENGTH), beta=1.0)
     net.outputs = [product(shares, read(net, "values", (LENGTH, WIDTH)), (rows, WIDTH))]
     return [place, visible, x]
+
+
+def values(session: vknn.Session, x: Any) -> list[list[float]]:
+    """Outputs of a run with the one input of a model."""
+    return [y.tolist() for y in session.run(np.float32(x)).values()]

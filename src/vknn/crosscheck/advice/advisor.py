@@ -72,12 +72,11 @@ class Advisor:
             if record.error is not None:
                 raise record.error
             feeds = complete_feeds(self._session, record.feeds, shapes, seed)
-            graph = self._graph_of(feeds)
+            self._graph_of(feeds)
             simulation = self._simulation(feeds)
             self._ranges.add(simulation.known)
             expected = shown(self._session, simulation.outputs(lambda node: False))
             self._cases.append(AdvisedInput(record.name, feeds, expected))
-            assert graph.nodes is not None
         except (VknnError, MemoryError) as error:
             if is_fatal(error) or isinstance(error, _UnknownWayError):
                 raise
