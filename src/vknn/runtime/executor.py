@@ -20,7 +20,7 @@ from vknn.runtime.device import Device
 from vknn.runtime.device_array import DeviceArray, on_host, storage_dtype
 from vknn.runtime.device_run import DeviceRun
 from vknn.runtime.pipeline_statistics import CompiledPipeline, compiled
-from vknn.runtime.pipelines import Shaders, pipeline_keys
+from vknn.runtime.pipelines import Shaders, pipeline_keys, shipped
 from vknn.runtime.plan_memory import PlanMemory
 from vknn.runtime.plan_stream import DEPTH, PlanStream, set_bytes
 from vknn.runtime.recorded_run import RecordedRun
@@ -30,12 +30,6 @@ from vknn.runtime.vulkan import messages
 from vknn.runtime.vulkan.lifetime import Closing, close_all, sweep
 from vknn.runtime.vulkan.structs import Struct
 from vknn.runtime.weights import WeightPool
-
-
-def _shipped(kernel: str, variant: tuple[tuple[str, str], ...]) -> bytes:
-    from vknn.runtime.spirv.modules import spirv  # needed only where a plan has dispatches
-
-    return spirv(kernel, variant)
 
 
 class Executable(Closing):
@@ -53,7 +47,7 @@ class Executable(Closing):
         plan: Plan,
         weights: WeightPool | None = None,
         *,
-        shaders: Shaders = _shipped,
+        shaders: Shaders = shipped,
         timeout: float | None = None,
         tensors: TensorAccount | None = None,
     ) -> None:

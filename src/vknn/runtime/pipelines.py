@@ -69,6 +69,13 @@ class Pipeline:
         return self.native.handle
 
 
+def shipped(kernel: str, variant: tuple[tuple[str, str], ...]) -> bytes:
+    """The SPIR-V of a variant of vknn's own kernels."""
+    from vknn.runtime.spirv.modules import spirv  # needed only where a plan has dispatches
+
+    return spirv(kernel, variant)
+
+
 def pipeline_keys(dispatches: Sequence[Dispatch], shaders: Shaders) -> list[PipelineKey]:
     """The key of each dispatch's pipeline, its module cut to what the constants leave of it."""
     spirv = {key: _module_of(key, shaders) for key in {_kernel(d) for d in dispatches}}

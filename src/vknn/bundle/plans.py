@@ -1,0 +1,136 @@
+"""Plans as records of a bundle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vknn.bundle import schema
+from vknn.bundle.needs import Needs, needs
+from vknn.bundle.schema import NONE, BufferRole, StepKind
+from vknn.bundle.tables import Tables
+from vknn.plan import Access, Barrier, Copy, Dispatch, Fill, Plan, Role, Step
+from vknn.runtime.pipelines import DESCRIPTOR_TYPES, PipelineKey
+from vknn.runtime.recorder import VK_FORMATS
+from vknn.runtime.spirv.cooperative import has_matrices
+
+_ROLES = {
+    Role.INPUT: BufferRole.INPUT,
+    Role.OUTPUT: BufferRole.OUTPUT,
+    Role.ACTIVATION: BufferRole.ACTIVATION,
+    Role.WEIGHT: BufferRole.WEIGHT,
+}
+_ACCESS = {Access.READ: 1, Access.WRITE: 2, Access.READ_WRITE: 3}
+
+
+@dataclass(frozen=True)
+class Portrait:
+    """A plan and all that a bundle says of it beside its steps.
+
+    ``keys``: the key of each dispatch's pipeline, ``ports``, ``states``, ``examples`` and
+    ``matrices`` rows of these records, ``shared_memory`` the bytes by module.
+    """
+
+    plan: Plan
+    keys: Sequence[PipelineKey]
+    shared_memory: Mapping[bytes, int]
+    target: str
+    shapes: str
+    precision: str
+    ports: Sequence[tuple[object, ...]]
+    states: Sequence[tuple[object, ...]] = ()
+    examples: Sequence[tuple[object, ...]] = ()
+    matrices: Sequence[tuple[object, ...]] = ()
+
+
+def add_plan(tables: Tables, portrait: Portrait) -> Needs:
+    """The records of a plan added to the tables; what it needs."""
+    plan = portrait.plan
+    asked = needs(
+        plan, {k.spirv for k in portrait.keys}, max(portrait.shared_memory.values(), default=0)
+    )
+    keys = iter(portrait.keys)
+    steps = [_step(tables, step, keys, portrait) for step in plan.steps]
+    row = (
+        tables.string(plan.name),
+        tables.string(portrait.target),
+        tables.string(portrait.shapes),
+        tables.string(portrait.precision),
+        *tables.add(schema.BUFFER, [_buffer(tables, plan, i) for i in range(len(plan.buffers))]),
+        *tables.add(schema.STEP, steps),
+        *tables.add(schema.SUBMIT, [(end, 0) for end in plan.submits]),
+        *tables.add(schema.PORT, portrait.ports),
+        *tables.add(schema.STATE, portrait.states),
+        *tables.add(schema.EXAMPLE, portrait.examples),
+        *tables.add(schema.MATRIX, portrait.matrices),
+        [plan.arenas.get(role, 0) for role in (Role.INPUT, Role.OUTPUT, Role.ACTIVATION)],
+        int(asked.features),
+        asked.storage_range,
+        sum(d.flops for d in plan.dispatches),
+        asked.vulkan,
+        asked.texel_elements,
+        list(asked.group_size),
+        asked.group_invocations,
+        list(asked.group_count),
+        asked.shared_memory,
+        asked.push_bytes,
+        asked.storage_buffers,
+        asked.uniform_texel_buffers,
+        asked.storage_texel_buffers,
+        asked.storage_alignment,
+        asked.texel_alignment,
+        asked.subgroup_size,
+        asked.loop_rounds,
+    )
+    tables.add(schema.PLAN, [row])
+    return asked
+
+
+def _buffer(tables: Tables, plan: Plan, index: int) -> tuple[object, ...]:
+    buffer = plan.buffers[index]
+    is_weight = buffer.role is Role.WEIGHT
+    blob = tables.blob(plan.constants[index]) if is_weight else NONE
+    offset = 0 if is_weight else buffer.offset
+    return tables.string(buffer.name), int(_ROLES[buffer.role]), offset, buffer.nbytes, blob, 0
+
+
+def _step(tables: Tables, step: Step, keys: Any, portrait: Portrait) -> tuple[object, ...]:
+    row: dict[str, object] = dict.fromkeys((f.name for f in schema.STEP.fields), 0)
+    row["groups"] = [0, 0, 0]
+    if not isinstance(step, Barrier):
+        row["label"] = tables.string(", ".join(step.nodes))
+        row["op"] = tables.string(step.label)
+    match step:
+        case Barrier():
+            row["kind"] = int(StepKind.BARRIER)
+        case Copy():
+            row |= {
+                "kind": int(StepKind.COPY), "source": step.source, "target": step.target,
+                "source_offset": step.source_offset, "target_offset": step.target_offset,
+                "nbytes": step.nbytes,
+            }  # fmt: skip
+        case Fill():
+            row |= {"kind": int(StepKind.FILL), "target": step.buffer, "word": step.word}
+        case Dispatch():
+            key = next(keys)
+            first, count = tables.add(
+                schema.BINDING,
+                [
+                    (b.buffer, 0 if b.view.name == "STORAGE" else VK_FORMATS[b.format])
+                    for b in step.bindings
+                ],
+            )
+            row |= {
+                "kind": int(StepKind.DISPATCH), "pipeline": _pipeline(tables, step, key, portrait),
+                "first_bindings": first, "bindings": count, "push": tables.push(step.push),
+                "groups": list(step.groups), "flops": step.flops, "traffic": step.nbytes,
+            }  # fmt: skip
+    return tuple(row.values())
+
+
+def _pipeline(tables: Tables, step: Dispatch, key: PipelineKey, portrait: Portrait) -> int:
+    constants = [(number, int.from_bytes(word, "little")) for number, word in key.constants]
+    slots = [(DESCRIPTOR_TYPES[b.view], _ACCESS[b.access]) for b in step.bindings]
+    module = tables.module(key.spirv, portrait.shared_memory.get(key.spirv, 0))
+    return tables.pipeline(step.kernel, module, constants, slots, key.push, has_matrices(key.spirv))

@@ -1,0 +1,117 @@
+"""Tables of a bundle while it is made: records by kind, texts, modules and data, each once."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from vknn.bundle import schema
+from vknn.bundle.schema import BLOB_ALIGNMENT, Record
+
+
+@dataclass(eq=False)
+class Tables:
+    """What a bundle will hold. Adding something that is there already gives its place."""
+
+    rows: dict[Record, list[tuple[object, ...]]] = field(
+        default_factory=lambda: {record: [] for record in schema.RECORDS}
+    )
+    #: The arrays of the blobs, in order.
+    arrays: list[np.ndarray] = field(default_factory=list)
+    _strings: bytearray = field(default_factory=lambda: bytearray(b"\0"))
+    _push: bytearray = field(default_factory=bytearray)
+    _spirv: bytearray = field(default_factory=bytearray)
+    _known: dict[object, int] = field(default_factory=dict)
+    _data_bytes: int = 0
+
+    def add(self, record: Record, rows: Iterable[tuple[object, ...]]) -> tuple[int, int]:
+        """The first and the number of these rows, which are added behind those that are there."""
+        table = self.rows[record]
+        first = len(table)
+        table.extend(rows)
+        return first, len(table) - first
+
+    def string(self, text: str) -> int:
+        """Offset of a text among the strings. Zero characters in it become spaces."""
+        if not text:
+            return 0
+        data = text.replace("\0", " ").encode("utf-8", "replace") + b"\0"
+        return self._once((schema.STRINGS, data), self._strings, data)
+
+    def push(self, data: bytes) -> int:
+        """Offset of push constants."""
+        return self._once((schema.PUSH, data), self._push, data)
+
+    def module(self, spirv: bytes, shared_memory: int) -> int:
+        """Number of a module."""
+        key = (schema.MODULE, spirv, shared_memory)
+        if key not in self._known:
+            offset = len(self._spirv)
+            self._spirv += spirv
+            row = (offset, len(spirv), shared_memory, 0)
+            self._known[key] = self.add(schema.MODULE, [row])[0]
+        return self._known[key]
+
+    def pipeline(
+        self,
+        kernel: str,
+        module: int,
+        constants: Sequence[tuple[int, int]],
+        slots: Sequence[tuple[int, int]],
+        push_bytes: int,
+        full_subgroups: bool,
+    ) -> int:
+        """Number of a pipeline; ``constants``: (id, word); ``slots``: (descriptor type, access)."""
+        key = (module, tuple(constants), tuple(slots), push_bytes, full_subgroups)
+        if key not in self._known:
+            row = (
+                self.string(kernel),
+                module,
+                *self.add(schema.CONSTANT, constants),
+                *self.add(schema.SLOT, slots),
+                push_bytes,
+                int(full_subgroups),
+            )
+            self._known[key] = self.add(schema.PIPELINE, [row])[0]
+        return self._known[key]
+
+    def blob(self, array: np.ndarray) -> int:
+        """Number of the blob with an array's bytes."""
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        key = (schema.BLOB, len(flat), hashlib.sha256(flat.data).digest())
+        if key not in self._known:
+            offset = -(-self._data_bytes // BLOB_ALIGNMENT) * BLOB_ALIGNMENT
+            self._data_bytes = offset + len(flat)
+            row = (offset, len(flat), zlib.crc32(flat.data), 0)
+            self.arrays.append(flat)
+            self._known[key] = self.add(schema.BLOB, [row])[0]
+        return self._known[key]
+
+    @property
+    def data_bytes(self) -> int:
+        """Bytes of the data section."""
+        return self._data_bytes
+
+    def sections(self, meta: bytes) -> dict[int, bytes]:
+        """The bytes of all sections but the data, by their numbers."""
+        found = {
+            record.section: np.array(rows, record.dtype).tobytes()
+            for record, rows in self.rows.items()
+            if rows
+        }
+        found[schema.STRINGS.section] = bytes(self._strings)
+        for blob, data in ((schema.PUSH, self._push), (schema.SPIRV, self._spirv)):
+            if data:
+                found[blob.section] = bytes(data)
+        found[schema.META.section] = meta
+        return found
+
+    def _once(self, key: object, room: bytearray, data: bytes) -> int:
+        if key not in self._known:
+            self._known[key] = len(room)
+            room += data
+        return self._known[key]
