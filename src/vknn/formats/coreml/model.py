@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -77,6 +78,8 @@ class CoremlModel(FeatureModel):
     records. ``rank5``: multi arrays become [Seq, Batch, C, H, W].
     """
 
+    axis_letters = MappingProxyType({3: "CHW"})
+
     def __init__(self, message: Any, file: str | None = None) -> None:
         self.message, self.file = message, file
         self.part = getattr(message, message.WhichOneof("Type"))
@@ -97,6 +100,8 @@ class CoremlModel(FeatureModel):
         self.output_images = frozenset(
             name for name, output in self.blob_outputs.items() if isinstance(output, ImageOutput)
         )
+        if self.classes is not None:
+            self.class_labels = {self.classes.port: tuple(map(str, self.classes.labels))}
         if self.classes is not None and self.classes.scores:
             self.class_scores = frozenset({self.classes.scores})
         specs = [output.spec for output in self.blob_outputs.values()]
