@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -78,12 +77,11 @@ class CoremlModel(FeatureModel):
     records. ``rank5``: multi arrays become [Seq, Batch, C, H, W].
     """
 
-    axis_letters = MappingProxyType({3: "CHW"})
-
     def __init__(self, message: Any, file: str | None = None) -> None:
         self.message, self.file = message, file
         self.part = getattr(message, message.WhichOneof("Type"))
         self.rank5 = self.part.arrayInputShapeMapping == 0
+        self.axis_letters = {3: "CHW"} if self.rank5 else {}
         self.network = read_network(self.part, file)
         self.layer_types = tuple(layer.type for layer in self.network.all_layers())
         description = message.description
