@@ -152,7 +152,10 @@ def test_truth_values_are_bytes(tmp_path: Path) -> None:
 
 def test_an_output_whose_size_data_decide() -> None:
     net = TfliteNet()
-    x, y = net.tensor("x", (2, 7), "bool"), net.tensor("y", (14, 2), "int64", shape_signature=[-1, 2])
+    x, y = (
+        net.tensor("x", (2, 7), "bool"),
+        net.tensor("y", (14, 2), "int64", shape_signature=[-1, 2]),
+    )
     net.add("WHERE", [x], [y])
     net.inputs, net.outputs = [x], [y]
     with vknn.Session(net.file(), device=shared_device()) as session:
