@@ -235,6 +235,19 @@ def test_numbers_of_openvino(tmp_path: Path) -> None:
     assert made.port("x").layout == "NCHW"
 
 
+def test_blobs_are_outputs_as_others_are(tmp_path: Path) -> None:
+    """Of what is cut off (--outputs), in the words of the format."""
+    net = OpenvinoNet()
+    x = net.input("x", (1, 3, 2, 5))
+    (inner,) = net.layer("ReLU", [x], [(1, 3, 2, 5)], name="inner")
+    net.layer("Sigmoid", [inner], [(1, 3, 2, 5)], name="y")
+    with vknn.Session(net.save(tmp_path), device=shared_device()) as session:
+        feeds = {"x": RNG.standard_normal((1, 3, 2, 5)).astype("f4")}
+        made = port_session(session, feeds, blobs=["inner"])
+    assert np.array_equal(made.run(feeds)["inner"], np.maximum(feeds["x"], 0))
+    assert [p.name for p in made.result.ports] == ["x", "inner"]
+
+
 def test_guards_go_along(tmp_path: Path) -> None:
     """Bytes behind every buffer that nothing may write, those that moved among them."""
     with vknn.Session(quantized(), device=shared_device()) as session:

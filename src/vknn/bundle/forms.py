@@ -98,7 +98,7 @@ def output_form(model: Model, name: str, type_: TensorType, open_axis: int | Non
     if name in model.output_images:
         return _picture(model, name, type_)
     zeros = np.zeros(type_.dims, type_.dtype.numpy)
-    made = model.decode(name, zeros)
+    made = decoded(model, name, zeros)
     if isinstance(made, int | float) and not isinstance(made, np.generic):
         whole = isinstance(made, int)
         return Form((), np.dtype(np.int64 if whole else np.float64), rounds=whole)
@@ -106,7 +106,7 @@ def output_form(model: Model, name: str, type_: TensorType, open_axis: int | Non
     dtype = _declared(model, name, made.dtype)
     _check(name, "output", dtype)
     counted = (np.arange(type_.size) % _COUNT).astype(zeros.dtype).reshape(type_.dims)
-    seen = np.asarray(model.decode(name, counted))
+    seen = np.asarray(decoded(model, name, counted))
     if seen.size != counted.size or not np.array_equal(seen.reshape(-1), counted.reshape(-1)):
         raise ExportError(
             [f"output {name!r} is made by the host of what the network gives; ask for the blob"],
@@ -131,7 +131,7 @@ def _open_axis(model: Model, name: str, type_: TensorType, axis: int) -> int:
     shapes = []
     for size in (1, 2):
         dims = (*type_.dims[:axis], size, *type_.dims[axis + 1 :])
-        shapes.append(np.shape(model.decode(name, np.zeros(dims, type_.dtype.numpy))))
+        shapes.append(np.shape(decoded(model, name, np.zeros(dims, type_.dtype.numpy))))
     one, two = shapes
     apart = [i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b]
     if len(one) != len(two) or len(apart) != 1 or set(one[: apart[0]]) > {1}:
@@ -144,7 +144,7 @@ def _picture(model: Model, name: str, type_: TensorType) -> Form:
     height, width = type_.dims[-2:]
     planes = type_.size // (height * width)
     numbered = np.repeat(np.arange(planes), height * width).astype(type_.dtype.numpy)
-    made = model.decode(name, numbered.reshape(type_.dims))
+    made = decoded(model, name, numbered.reshape(type_.dims))
     if made.ndim == 2:
         return Form((height, width), made.dtype, rounds=True)
     colours = [int(c) for c in made[0, 0]]
@@ -169,6 +169,13 @@ def _ranked(name: str, form: Form) -> Form:
             [f"{name!r} has {len(form.dims)} axes, a port at most {MOST_AXES}: reshape it"]
         )
     return form
+
+
+def decoded(model: Model, name: str, array: np.ndarray) -> Any:
+    """The user's value for an output of the graph: one of the model's, or a blob."""
+    if any(spec.name == name for spec in model.outputs):
+        return model.decode(name, array)
+    return model.decode_blob(array)
 
 
 def user_array(form: Form, made: Any) -> np.ndarray:

@@ -25,7 +25,7 @@ import numpy as np
 from vknn import bfloat16
 from vknn.bundle.conversions import Conversion, Kind, can_convert, kind_of
 from vknn.bundle.descriptions import PortDescription, described
-from vknn.bundle.forms import Form, input_form, output_form, user_array
+from vknn.bundle.forms import Form, decoded, input_form, output_form, user_array
 from vknn.bundle.rewiring import Rewiring
 from vknn.bundle.schema import Direction
 from vknn.bundle.states import StateDescription, described_state
@@ -165,7 +165,9 @@ class _Porting:
         axis = port.open_axis if port is not None and counted else None
         form = output_form(self.model, name, bound, axis)
         if value.constant is not None:
-            buffer = self._constant(name, user_array(form, self.model.decode(name, value.constant)))
+            buffer = self._constant(
+                name, user_array(form, decoded(self.model, name, value.constant))
+            )
         else:
             held = self._held(value, port)
             kind = Kind(form.element)
