@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from vknn.bundle.plain_ports import PortedPlan, ported
+from vknn.bundle.ports import PortedPlan, ported
 from vknn.bundle.segments import too_long
 from vknn.errors import ExportError, InputError
 from vknn.formats import Model
-from vknn.graph import Graph
+from vknn.graph import DType, Graph, TensorType
 from vknn.plan import DeviceLimits, Plan
 from vknn.session import Session, engine_of
 from vknn.tool_inputs import Shapes, complete_feeds, likely_shape
@@ -88,7 +88,13 @@ class Network:
 
     def ported(self, graph: Graph, plan: Plan, limits: DeviceLimits) -> PortedPlan:
         """The plan with ports in the user's words."""
-        return ported(self.model, graph, plan, limits)
+        arrays = engine_of(self._session).encode(self.feeds)
+        types = {
+            name: TensorType(np.shape(self.feeds[name]), DType.of(array))
+            for name, array in arrays.items()
+            if name in self.feeds
+        }
+        return ported(self.model, graph, plan, limits, types)
 
     def _zeros(self, known: Container[str]) -> dict[str, np.ndarray]:
         """Zeros for inputs that are not known, where their shape is."""
