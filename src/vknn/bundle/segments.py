@@ -70,15 +70,16 @@ def _greedy(plan: Plan, limits: DeviceLimits) -> frozenset[str]:
 def _obstacles(parts: Partition, limits: DeviceLimits) -> Iterator[str]:
     """Reasons why a graph is not one plan."""
     graph = parts.graph
-    for what, values in (("input", graph.inputs), ("output", graph.outputs.values())):
-        for value in values:
+    inputs = {value.name: value for value in graph.inputs}
+    for what, values in (("input", inputs), ("output", graph.outputs)):
+        for name, value in values.items():
             if not value.type.dtype.on_device:
                 yield (
-                    f"{what} {value.name!r} has elements of type {value.type.dtype.value}, which "
+                    f"{what} {name!r} has elements of type {value.type.dtype.value}, which "
                     "no device holds; cut the network with --outputs, or convert it beforehand"
                 )
             elif value.type.is_static and value.type.size == 0:
-                yield f"{what} {value.name!r} has no elements; give another shape with --shape"
+                yield f"{what} {name!r} has no elements; give another shape with --shape"
     for node in graph.nodes:
         if parts.placement[node] == "host" and node not in parts.deferred:
             yield f"{node.origin}: {_why_host(node, limits)}"
