@@ -1,8 +1,8 @@
 """Ports of a plan in the user's words: the format's names, shapes, element types and layouts.
 
-A plan takes and gives what its graph does: floats of the plan's precision, integers and truth values
-of 32 bits, pictures as planes. In a bundle each port is an array as a session takes or gives it,
-byte by byte; where that is not what the graph has, a dispatch converts it on the device
+A plan takes and gives what its graph does: floats of the plan's precision, integers and truth
+values of 32 bits, pictures as planes. In a bundle each port is an array as a session takes or gives
+it, byte by byte; where that is not what the graph has, a dispatch converts it on the device
 (``conversions``), else it costs nothing.
 
 - Optional inputs that are in the graph are inputs like others. Those left out, and inputs whose
@@ -168,9 +168,7 @@ class _Porting:
         self.outputs[name] = Port(
             buffer, form.type, count, form.open_axis if counted else 0, as_typed=True
         )
-        self.ports.append(
-            described(self.model, name, Direction.OUTPUT, form, buffer, count=count)
-        )
+        self.ports.append(described(self.model, name, Direction.OUTPUT, form, buffer, count=count))
 
     def _state(self, name: str, value: Value) -> None:
         into = self.inputs.get(name)
@@ -200,9 +198,7 @@ class _Porting:
             return self._given[value]
         raise ExportError([f"output {name!r} is not made by the plan: it needs a step on the host"])
 
-    def _converted(
-        self, name: str, conversion: Conversion, held: _Held, port: Port | None
-    ) -> int:
+    def _converted(self, name: str, conversion: Conversion, held: _Held, port: Port | None) -> int:
         """The buffer of an output: that of the plan's port where nothing is to be done."""
         if port is not None and conversion.is_copy:
             return port.buffer
