@@ -17,7 +17,7 @@ from vknn.cli.inputs import is_array, read_input
 from vknn.cli.output import show, write_json
 from vknn.errors import InputError
 from vknn.formats import TensorSpec
-from vknn.pictures import Hint, ImageOptions
+from vknn.pictures import ImageOptions
 from vknn.session import Session
 from vknn.tool_inputs import Shapes
 
@@ -112,7 +112,7 @@ def _fixed(texts: Sequence[str], session: Session) -> dict[str, np.ndarray]:
 def _array(spec: TensorSpec, text: str) -> np.ndarray:
     """The array of a file, or of numbers with commas, in the input's dtype and shape."""
     if is_array(Path(text)):
-        return read_input(Path(text), spec.name, Hint(), ImageOptions())
+        return read_input(Path(text), spec.name, None, ImageOptions())
     words = {"true": "1", "false": "0"}
     try:
         numbers = [float(words.get(part.strip().lower(), part)) for part in text.split(",")]
