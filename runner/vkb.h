@@ -296,4 +296,122 @@ typedef struct vkb_matrix {
 } vkb_matrix;
 typedef char vkb_matrix_is_packed[sizeof(vkb_matrix) == 24 ? 1 : -1];
 
+/* The sections of records: X(plural, record, RECORD). */
+#define VKB_TABLES(X) \
+    X(plans, plan, PLAN) \
+    X(buffers, buffer, BUFFER) \
+    X(steps, step, STEP) \
+    X(pipelines, pipeline, PIPELINE) \
+    X(modules, module, MODULE) \
+    X(constants, constant, CONSTANT) \
+    X(slots, slot, SLOT) \
+    X(bindings, binding, BINDING) \
+    X(ports, port, PORT) \
+    X(submits, submit, SUBMIT) \
+    X(blobs, blob, BLOB) \
+    X(labels, label, LABEL) \
+    X(states, state, STATE) \
+    X(examples, example, EXAMPLE) \
+    X(matrices, matrix, MATRIX)
+
+/* The sections of bytes: X(section, SECTION). */
+#define VKB_BYTES(X) \
+    X(strings, STRINGS) \
+    X(push, PUSH) \
+    X(spirv, SPIRV) \
+    X(data, DATA) \
+    X(meta, META)
+
+/* Fields that are the offset of a text: X(record, field). */
+#define VKB_TEXTS(X) \
+    X(plan, name) \
+    X(plan, target) \
+    X(plan, shapes) \
+    X(plan, precision) \
+    X(buffer, name) \
+    X(step, label) \
+    X(step, op) \
+    X(pipeline, kernel) \
+    X(port, name) \
+    X(port, layout) \
+    X(port, picture) \
+    X(label, text) \
+    X(state, name)
+
+/* Records with reserved bytes: X(record). */
+#define VKB_RESERVED(X) \
+    X(buffer) \
+    X(step) \
+    X(module) \
+    X(submit) \
+    X(blob) \
+    X(label) \
+    X(matrix)
+
+/* Fields with the first record of a range, whose length is next: X(record, first, OF). */
+#define VKB_RANGES(X) \
+    X(plan, first_buffers, BUFFER) \
+    X(plan, first_steps, STEP) \
+    X(plan, first_submits, SUBMIT) \
+    X(plan, first_ports, PORT) \
+    X(plan, first_states, STATE) \
+    X(plan, first_examples, EXAMPLE) \
+    X(plan, first_matrices, MATRIX) \
+    X(step, first_bindings, BINDING) \
+    X(pipeline, first_constants, CONSTANT) \
+    X(pipeline, first_slots, SLOT) \
+    X(port, first_labels, LABEL)
+
+/* Tables of which each plan has a range of its own, one behind the other: X(plural, record). */
+#define VKB_OF_PLANS(X) \
+    X(buffers, buffer) \
+    X(steps, step) \
+    X(submits, submit) \
+    X(ports, port) \
+    X(states, state) \
+    X(examples, example) \
+    X(matrices, matrix)
+
+/* What SPIR-V's capabilities need; others are refused: X(capability, features). */
+#define VKB_CAPABILITIES(X) \
+    X(1u, 0x0u) \
+    X(9u, 0x2u) \
+    X(10u, 0x20u) \
+    X(11u, 0x10u) \
+    X(22u, 0x8u) \
+    X(39u, 0x4u) \
+    X(46u, 0x0u) \
+    X(47u, 0x0u) \
+    X(50u, 0x0u) \
+    X(61u, 0x400u) \
+    X(62u, 0x800u) \
+    X(63u, 0x1000u) \
+    X(64u, 0x2000u) \
+    X(65u, 0x4000u) \
+    X(66u, 0x8000u) \
+    X(4433u, 0x1u) \
+    X(4448u, 0x40u) \
+    X(5345u, 0x20000u) \
+    X(5346u, 0x40000u) \
+    X(6016u, 0x80u) \
+    X(6017u, 0x80u) \
+    X(6018u, 0x80u) \
+    X(6019u, 0x80u) \
+    X(6912u, 0x10000u) \
+    X(6022u, 0x300u)
+
+/* Formats of texel views: X(VkFormat, bytes of a texel). */
+#define VKB_TEXELS(X) \
+    X(100u, 4u) \
+    X(109u, 16u) \
+    X(99u, 4u) \
+    X(108u, 16u) \
+    X(76u, 2u) \
+    X(97u, 8u) \
+    X(74u, 2u) \
+    X(95u, 8u)
+
+/* Bytes of an element, by its type. */
+#define VKB_TYPE_BYTES {4, 2, 1, 1, 2, 2, 4, 4, 8, 8, 1, 8}
+
 #endif
