@@ -78,13 +78,13 @@ static void sha256_block(uint32_t state[8], const uint8_t *p) {
         0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
     uint32_t w[64], v[8];
     for (int i = 0; i < 64; i++)
-        if (i < 16) w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 | p[4 * i + 2] << 8 | p[4 * i + 3];
+        if (i < 16) w[i] = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3], p += 4;
         else w[i] = w[i - 16] + (turned(w[i - 15], 7) ^ turned(w[i - 15], 18) ^ w[i - 15] >> 3) + w[i - 7]
                   + (turned(w[i - 2], 17) ^ turned(w[i - 2], 19) ^ w[i - 2] >> 10);
     memcpy(v, state, sizeof v);
     for (int i = 0; i < 64; i++) {
         uint32_t a = v[0], e = v[4], one, two;
-        one = v[7] + (turned(e, 6) ^ turned(e, 11) ^ turned(e, 25)) + ((e & v[5]) ^ (~e & v[6])) + k[i] + w[i];
+        one = v[7] + (turned(e, 6) ^ turned(e, 11) ^ turned(e, 25)) + (v[6] ^ (e & (v[5] ^ v[6]))) + k[i] + w[i];
         two = (turned(a, 2) ^ turned(a, 13) ^ turned(a, 22)) + ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
         memmove(v + 1, v, 7 * sizeof *v);
         v[4] += one, v[0] = one + two;
@@ -116,99 +116,50 @@ static const struct kind { const char *name; size_t record_bytes, view, count; }
     [VKB_SECTION_##ONE] = {#many, sizeof(vkb_##one), offsetof(bundle, many), offsetof(bundle, one##_count)},
     VKB_TABLES(KIND)
 #undef KIND
-#define KIND(name, NAME) [VKB_SECTION_##NAME] = {#name, 1, offsetof(bundle, name), offsetof(bundle, name##_bytes)},
+#define KIND(name, NAME) \
+    [VKB_SECTION_##NAME] = {#name, 1, offsetof(bundle, name), offsetof(bundle, name##_bytes)},
     VKB_BYTES(KIND)
 #undef KIND
 };
 
-/* The records or bytes of a kind of section; how many they are. */
-static const uint8_t *records_of(const bundle *b, uint32_t kind, uint64_t *count) {
-    const uint8_t *at;
-    memcpy(&at, (const char *)b + kinds[kind].view, sizeof at);
-    *count = 0; /* hosts are little-endian, as bundles are */
-    memcpy(count, (const char *)b + kinds[kind].count, kinds[kind].record_bytes == 1 ? 8 : 4);
-    return at;
+/* A sentence on a field of a record, whose table and number follow from where it lies. */
+static vknn_status damaged(const bundle *b, vknn_message *why, const void *record, const char *field,
+                           uint64_t value, const char *rule) {
+    uint64_t at = (uint64_t)((const uint8_t *)record - b->bytes), size = sizeof *b->header, first = 0;
+    const char *name = "header";
+    if (at >= size) name = "section table", first = size, size = sizeof(vkb_section);
+#define FIND(many, one, ONE) \
+    if ((const vkb_##one *)record >= b->many && (const vkb_##one *)record < b->many + b->one##_count) \
+        name = #many, size = sizeof *b->many, first = (uint64_t)((const uint8_t *)b->many - b->bytes);
+    VKB_TABLES(FIND)
+#undef FIND
+    say(why, "The bundle is damaged: %s, record %" PRIu64 ", field %s: %" PRIu64 " (0x%" PRIx64 ") breaks the "
+        "rule %s. Write it anew with vknn export, or copy it again.", name, (at - first) / size, field, value,
+        value, rule);
+    return VKNN_ERROR_FILE;
 }
+
+/* These leave a check where a rule is broken; `b` and `why` are those around them. */
+#define NEED_THAT(r, field, ok, rule) \
+    do { if (!(ok)) return damaged(b, why, r, #field, (uint64_t)(r)->field, rule); } while (0)
+#define NEED(r, field, ok) NEED_THAT(r, field, ok, #ok)
+#define NEED_OK(call) do { vknn_status status_ = (call); if (status_) return status_; } while (0)
+#define EACH(one, r, from, count) for (const vkb_##one *r = (from), *r##_end = r + (count); r < r##_end; r++)
+#define EACH_NEEDS(one, many, field, ok) EACH(one, r, b->many, b->one##_count) NEED(r, field, ok);
 
 static int within(uint64_t first, uint64_t count, uint64_t size) {
     return first <= size && count <= size - first;
 }
 
-/* A sentence on a field of a record, whose table and number follow from where it lies. */
-static vknn_status damaged(const bundle *b, vknn_message *why, const void *record, const char *field,
-                           uint64_t value, const char *rule) {
-    uint64_t at = (uint64_t)((const uint8_t *)record - b->bytes), count, size = sizeof(vkb_section);
-    uint64_t first = sizeof *b->header;
-    const char *name = "section table";
-    if (at < first) name = "header", size = first, first = 0;
-    else for (uint32_t kind = 1; kind < VKB_SECTIONS; kind++) {
-        uint64_t start = kinds[kind].name ? (uint64_t)(records_of(b, kind, &count) - b->bytes) : 0;
-        if (start && at >= start && at - start < count * kinds[kind].record_bytes)
-            name = kinds[kind].name, first = start, size = kinds[kind].record_bytes;
-    }
-    say(why, "The bundle is damaged: %s, record %" PRIu64 ", field %s: %" PRIu64 " (0x%" PRIx64 "): %s. Write it "
-        "anew with vknn export, or copy it again.", name, (at - first) / size, field, value, value, rule);
-    return VKNN_ERROR_FILE;
-}
+static int is_power_of_two(uint64_t x) { return x && !(x & (x - 1)); }
 
-/* Leave a check where a rule is broken; `b` and `why` are those around them. */
-#define NEED(r, field, ok, rule) \
-    do { if (!(ok)) return damaged(b, why, r, #field, (uint64_t)(r)->field, rule); } while (0)
-#define NEED_OK(call) do { vknn_status status_ = (call); if (status_) return status_; } while (0)
-#define EACH(one, r, table, count) for (const vkb_##one *r = (table), *r##_end = r + (count); r < r##_end; r++)
+static const char *bundle_string(const bundle *b, uint32_t offset) { return b->strings + offset; }
 
-/* Rules on a single field. RANGE: it and the next are the first and the number of records or bytes. */
-enum { AT_MOST, MULTIPLE, INDEX, RANGE };
-#define NUMBER(many, one, ONE) id_##one = VKB_SECTION_##ONE,
-enum { VKB_TABLES(NUMBER) };
-#undef NUMBER
-#define RULE(one, field, kind, limit) \
-    {id_##one, offsetof(vkb_##one, field), sizeof((vkb_##one *)0)->field, kind, limit, #field},
-#define TEXT(one, field) RULE(one, field, INDEX, VKB_SECTION_STRINGS)
-#define MOST(one, field, limit) RULE(one, field, AT_MOST, limit)
-#define ZERO(one) RULE(one, reserved, AT_MOST, 0)
-#define FIRST(one, field, OF) RULE(one, field, RANGE, VKB_SECTION_##OF)
-static const struct rule {
-    uint32_t kind; size_t offset, bytes; int rule; uint64_t limit; const char *field;
-} rules[] = {
-    VKB_TEXTS(TEXT) VKB_RESERVED(ZERO) VKB_RANGES(FIRST) FIRST(module, offset, SPIRV) FIRST(blob, offset, DATA)
-    MOST(plan, arenas[0], MOST_BYTES) MOST(plan, arenas[1], MOST_BYTES) MOST(plan, arenas[2], MOST_BYTES)
-    MOST(plan, features, 2 * VKB_FEATURE_MEMORY_MODEL_DEVICE_SCOPE - 1) MOST(plan, storage_alignment, 256)
-    MOST(plan, texel_alignment, 256) MOST(plan, subgroup_size, 128) MOST(buffer, role, VKB_ROLE_WEIGHT)
-    MOST(buffer, nbytes, MOST_BYTES) MOST(step, kind, VKB_STEP_BARRIER) MOST(pipeline, constants, 256)
-    MOST(pipeline, slots, 32) MOST(pipeline, flags, 1) MOST(slot, access, 3) MOST(matrix, m, 1024)
-    MOST(matrix, n, 1024) MOST(matrix, k, 1024) MOST(port, direction, VKB_DIRECTION_OUTPUT)
-    MOST(port, type, VKB_TYPE_FLOAT64) MOST(port, rank, VKB_MOST_AXES) MOST(port, quantized, 1)
-    RULE(buffer, offset, MULTIPLE, 4) RULE(step, push, MULTIPLE, 4) RULE(pipeline, push_bytes, MULTIPLE, 4)
-    RULE(module, offset, MULTIPLE, 4) RULE(module, nbytes, MULTIPLE, 4) RULE(blob, offset, MULTIPLE, 256)
-    RULE(pipeline, module, INDEX, VKB_SECTION_MODULE) RULE(example, blob, INDEX, VKB_SECTION_BLOB)
-};
-
-static uint64_t number_at(const uint8_t *at, size_t bytes) {
-    uint64_t number = 0;
-    memcpy(&number, at, bytes);
-    return number;
-}
-
-static vknn_status check_fields(const bundle *b, vknn_message *why) {
-    static const char *const says[] = {"at most it can be", "it has to be a multiple of", "it has to be below", 
-                                       "with the number behind it, it leaves those there are:"};
-    for (const struct rule *r = rules; r < rules + sizeof rules / sizeof *rules; r++) {
-        uint64_t count, limit = r->limit;
-        const uint8_t *at = records_of(b, r->kind, &count);
-        if (r->rule >= INDEX) records_of(b, (uint32_t)r->limit, &limit);
-        for (; count--; at += kinds[r->kind].record_bytes) {
-            uint64_t x = number_at(at + r->offset, r->bytes);
-            int ok = r->rule == AT_MOST ? x <= limit : r->rule == MULTIPLE ? x % limit == 0
-                   : r->rule == INDEX ? x < limit
-                   : within(x, number_at(at + r->offset + r->bytes, r->bytes), limit);
-            char text[80];
-            if (ok) continue;
-            snprintf(text, sizeof text, "%s %" PRIu64, says[r->rule], limit);
-            return damaged(b, why, at, r->field, x, text);
-        }
-    }
-    return VKNN_OK;
+/* Letters of a text, at most one more than a port has axes. */
+static uint32_t letters(const bundle *b, uint32_t offset) {
+    uint32_t n = 0;
+    while (n <= VKB_MOST_AXES && bundle_string(b, offset)[n]) n++;
+    return n;
 }
 
 /* Bytes of a port's elements; UINT64_MAX if they are more than MOST_BYTES. */
@@ -220,34 +171,28 @@ static uint64_t port_bytes(const vkb_port *port) {
     return bytes;
 }
 
-static int power_of_two(uint64_t x) { return x && !(x & (x - 1)); }
-
-static const char *bundle_string(const bundle *b, uint32_t offset) { return b->strings + offset; }
-
 /* ---- File, sections, texts ---- */
 
 static vknn_status check_header(const bundle *b, const uint8_t pinned[32], vknn_message *why) {
     static const uint8_t magic[8] = VKB_MAGIC, zeros[32] = {0};
     const vkb_header *h = b->header;
     uint8_t found[32];
-    if (b->size < sizeof *h || memcmp(h->magic, magic, sizeof magic)) {
-        say(why, "This is no bundle: it does not begin as a .vkb file does. Give a file that vknn export wrote.");
-        return VKNN_ERROR_FILE;
-    }
-    if (h->version != VKB_VERSION) {
-        say(why, "The bundle is of format version %" PRIu32 ", this program reads version %u: build a newer "
-            "vknn_run.c, or write the bundle with the vknn that this one comes from.", h->version, VKB_VERSION);
-        return VKNN_ERROR_FILE;
-    }
-    NEED(h, header_bytes, h->header_bytes == sizeof *h, "it has to be 128");
-    NEED(h, file_bytes, h->file_bytes == b->size, "the file has another size; was it cut off?");
-    NEED(h, reserved[0], !memcmp(h->reserved, zeros, sizeof zeros), "all 32 reserved bytes have to be 0");
+    if (b->size < sizeof *h || memcmp(h->magic, magic, sizeof magic))
+        return say(why, "This is no bundle: it does not begin as a .vkb file does. Give a file of vknn export."),
+               VKNN_ERROR_FILE;
+    if (h->version != VKB_VERSION)
+        return say(why, "The bundle is of format version %" PRIu32 ", this program reads version %u: build a newer"
+                   " vknn_run.c, or write the bundle with the vknn that this one comes from.", h->version,
+                   VKB_VERSION), VKNN_ERROR_FILE;
+    NEED(h, header_bytes, h->header_bytes == sizeof *h);
+    NEED_THAT(h, file_bytes, h->file_bytes == b->size, "that the file has this size (was it cut off?)");
+    NEED_THAT(h, reserved[0], !memcmp(h->reserved, zeros, sizeof zeros), "that all 32 reserved bytes are 0");
     if (!pinned) return VKNN_OK;
     sha256_of(b->bytes, b->size, sizeof h->sha256, found);
     if (!memcmp(found, pinned, sizeof found) && !memcmp(h->sha256, pinned, sizeof found)) return VKNN_OK;
-    say(why, "The bundle's SHA-256 is not the one that was given: it is another file, or was changed. Give the "
-        "right file, or the sum that `vknn bundle` prints of this one if you trust it.");
-    return VKNN_ERROR_HASH;
+    return say(why, "The bundle's SHA-256 is not the one that was given: it is another file, or was changed. "
+               "Give the right file, or the sum that `vknn bundle` prints of this one if you trust it."),
+           VKNN_ERROR_HASH;
 }
 
 static vknn_status check_sections(bundle *b, vknn_message *why) {
@@ -256,26 +201,24 @@ static vknn_status check_sections(bundle *b, vknn_message *why) {
     uint32_t seen = 0;
     for (uint32_t kind = 1; kind < VKB_SECTIONS; kind++)
         if (kinds[kind].name) memcpy((char *)b + kinds[kind].view, &b->bytes, sizeof b->bytes);
-    NEED(b->header, sections, b->header->sections < VKB_SECTIONS, "there are not so many kinds");
-    NEED(b->header, sections, start <= b->size, "the file ends within their table");
-    NEED(b->header, table_crc, crc32_of(table, (size_t)bytes) == b->header->table_crc, "the table has another sum");
+    NEED(b->header, sections, b->header->sections < VKB_SECTIONS && start <= b->size);
+    NEED_THAT(b->header, table_crc, b->header->table_crc == crc32_of(table, (size_t)bytes), "of equal sums");
     EACH(section, s, table, b->header->sections) {
         const struct kind *kind = kinds + (s->kind < VKB_SECTIONS ? s->kind : 0); /* 0 is none */
         uint32_t alignment = s->kind == VKB_SECTION_DATA ? VKB_DATA_ALIGNMENT : VKB_ALIGNMENT;
         int large = kind->record_bytes == 1 && s->nbytes > UINT32_MAX;
         const uint8_t *at;
-        NEED(s, kind, kind->name, "there is no such kind");
-        NEED(s, kind, !(seen >> s->kind & 1), "a section before is of this kind");
-        NEED(s, offset, s->offset % alignment == 0 && s->offset >= start, "no section of this kind may begin there");
-        NEED(s, nbytes, within(s->offset, s->nbytes, b->size), "the file ends before its end");
-        EACH(section, other, table, s - table)
-            NEED(s, offset, other->offset >= s->offset + s->nbytes || s->offset >= other->offset + other->nbytes,
-                 "it overlaps a section before");
-        NEED(s, record_bytes, s->record_bytes == kind->record_bytes, "records of this kind have another size");
-        NEED(s, count, large ? !s->count : (uint64_t)s->count * kind->record_bytes == s->nbytes, "nbytes says other");
+        NEED(s, kind, kind->name && !(seen >> s->kind & 1));
+        NEED(s, offset, s->offset % alignment == 0 && s->offset >= start);
+        NEED_THAT(s, nbytes, within(s->offset, s->nbytes, b->size), "that the section is within the file");
+        EACH(section, o, table, s - table)
+            NEED_THAT(s, offset, o->offset >= s->offset + s->nbytes || s->offset >= o->offset + o->nbytes,
+                      "that no section overlaps another");
+        NEED(s, record_bytes, s->record_bytes == kind->record_bytes);
+        NEED(s, count, large ? !s->count : (uint64_t)s->count * kind->record_bytes == s->nbytes);
         at = b->bytes + s->offset, seen |= (uint32_t)1 << s->kind;
-        NEED(s, crc, s->crc == (s->kind == VKB_SECTION_DATA ? 0 : crc32_of(at, (size_t)s->nbytes)),
-             "the section has another sum");
+        NEED_THAT(s, crc, s->crc == (s->kind == VKB_SECTION_DATA ? 0 : crc32_of(at, (size_t)s->nbytes)),
+                  "of equal sums");
         memcpy((char *)b + kind->view, &at, sizeof at);
         if (kind->record_bytes > 1) memcpy((char *)b + kind->count, &s->count, sizeof s->count);
         else memcpy((char *)b + kind->count, &s->nbytes, sizeof s->nbytes);
@@ -295,9 +238,55 @@ static vknn_status check_texts(const bundle *b, vknn_message *why) {
         while (ok && more--) ok = (*at++ & 0xc0) == 0x80;
     }
     if (ok) return VKNN_OK;
-    say(why, "The bundle is damaged: strings, byte %" PRIu64 ": texts are UTF-8, between a first and a last zero "
-        "byte. Write it anew with vknn export.", (uint64_t)(at - (const uint8_t *)b->strings));
-    return VKNN_ERROR_FILE;
+    return say(why, "The bundle is damaged: strings, near byte %" PRIu64 ": texts are UTF-8 between a first and "
+               "a last zero byte. Write it anew with vknn export.", (uint64_t)((const char *)at - b->strings)),
+           VKNN_ERROR_FILE;
+}
+
+/* Rules on records by themselves. */
+static vknn_status check_fields(const bundle *b, vknn_message *why) {
+#define TEXT(one, many, field) EACH_NEEDS(one, many, field, r->field < b->strings_bytes)
+#define ZERO(one, many) EACH_NEEDS(one, many, reserved, !r->reserved)
+#define RANGE(one, many, these, this) \
+    EACH_NEEDS(one, many, these, within(r->first_##these, r->these, b->this##_count))
+    VKB_TEXTS(TEXT) VKB_RESERVED(ZERO) VKB_RANGES(RANGE)
+#undef TEXT
+#undef ZERO
+#undef RANGE
+    EACH(plan, r, b->plans, b->plan_count) {
+        for (int i = 0; i < 3; i++) NEED(r, arenas[i], r->arenas[i] <= MOST_BYTES);
+        NEED(r, features, r->features < 2 * VKB_FEATURE_MEMORY_MODEL_DEVICE_SCOPE);
+        NEED(r, features, !r->matrices || r->features & VKB_FEATURE_COOPERATIVE_MATRIX);
+        NEED(r, vulkan, r->vulkan >> 22 == 1);
+        NEED(r, storage_alignment, is_power_of_two(r->storage_alignment) && r->storage_alignment <= 256);
+        NEED(r, texel_alignment, is_power_of_two(r->texel_alignment) && r->texel_alignment <= 256);
+        NEED(r, subgroup_size, !r->subgroup_size || is_power_of_two(r->subgroup_size));
+    }
+    EACH_NEEDS(buffer, buffers, role, r->role <= VKB_ROLE_WEIGHT)
+    EACH_NEEDS(buffer, buffers, nbytes, r->nbytes && r->nbytes <= MOST_BYTES)
+    EACH_NEEDS(buffer, buffers, offset, r->offset % 4 == 0)
+    EACH_NEEDS(step, steps, kind, r->kind <= VKB_STEP_BARRIER)
+    EACH_NEEDS(step, steps, push, r->push % 4 == 0)
+    EACH_NEEDS(pipeline, pipelines, module, r->module < b->module_count)
+    EACH_NEEDS(pipeline, pipelines, constants, r->constants <= 128)
+    EACH_NEEDS(pipeline, pipelines, slots, r->slots <= 32)
+    EACH_NEEDS(pipeline, pipelines, push_bytes, r->push_bytes % 4 == 0)
+    EACH_NEEDS(pipeline, pipelines, flags, r->flags <= 1)
+    EACH_NEEDS(module, modules, offset, r->offset % 4 == 0 && within(r->offset, r->nbytes, b->spirv_bytes))
+    EACH_NEEDS(module, modules, nbytes, r->nbytes % 4 == 0 && r->nbytes > 20)
+    EACH_NEEDS(slot, slots, view, r->view == 4 || r->view == 5 || r->view == 7)
+    EACH_NEEDS(slot, slots, access, r->access >= 1 && r->access <= (r->view == UNIFORM_TEXEL ? 1 : 3))
+    EACH_NEEDS(blob, blobs, offset, r->offset % 256 == 0 && within(r->offset, r->nbytes, b->data_bytes))
+    EACH_NEEDS(port, ports, direction, r->direction <= VKB_DIRECTION_OUTPUT)
+    EACH_NEEDS(port, ports, type, r->type <= VKB_TYPE_FLOAT64)
+    EACH_NEEDS(port, ports, rank, r->rank <= VKB_MOST_AXES)
+    EACH_NEEDS(port, ports, quantized, r->quantized <= 1 && r->scale >= 0 && r->scale < 1e30f)
+    EACH_NEEDS(port, ports, layout, !letters(b, r->layout) || letters(b, r->layout) == r->rank)
+    EACH_NEEDS(example, examples, blob, r->blob < b->blob_count)
+    EACH_NEEDS(example, examples, port, r->absolute >= 0 && r->absolute < 1e30f)
+    EACH_NEEDS(example, examples, port, r->relative >= 0 && r->relative < 1e30f)
+    EACH_NEEDS(matrix, matrices, m, r->m && r->m <= 1024 && r->n && r->n <= 1024 && r->k && r->k <= 1024)
+    return VKNN_OK;
 }
 
 /* ---- Shaders: programs, which no check makes safe; but they fit what is around them ---- */
@@ -305,20 +294,17 @@ static vknn_status check_texts(const bundle *b, vknn_message *why) {
 #define OP(words, code) ((uint32_t)(words) << 16 | (code)) /* first word of an instruction, by its opcode */
 #define EACH_OP(w, from, to) for (const uint32_t *w = (from); w < (to); w += *w >> 16)
 
-typedef struct shader { const uint32_t *begin, *body, *end; uint64_t *visits; } shader; /* declarations, functions */
+typedef struct shader { const uint32_t *begin, *body; uint64_t *visits; } shader; /* declarations */
 
-static shader shader_of(const bundle *b, const vkb_module *module, uint64_t *visits) {
-    const uint32_t *words = (const uint32_t *)(const void *)(b->spirv + module->offset);
-    shader s = {words + 5, words + 5, words + module->nbytes / 4, visits};
-    while (s.body < s.end && (*s.body & 0xffff) != 54) s.body += *s.body >> 16; /* OpFunction */
-    return s;
+static const uint32_t *words_of(const bundle *b, const vkb_module *module) {
+    return (const uint32_t *)(const void *)(b->spirv + module->offset);
 }
 
 /* What makes a type, constant or variable; null if nothing does. */
 static const uint32_t *made(const shader *s, uint32_t id) {
     if ((*s->visits += (uint64_t)(s->body - s->begin)) < MOST_VISITS) EACH_OP(w, s->begin, s->body) {
-        uint32_t op = *w & 0xffff, place = op >= 19 && op <= 33 ? 1 : (op >= 41 && op <= 52) || op == 59 ? 2 : 0;
-        if (place && *w >> 16 > place && w[place] == id) return w;
+        uint32_t op = *w & 0xffff, at = op >= 19 && op <= 33 ? 1 : (op >= 41 && op <= 52) || op == 59 ? 2 : 0;
+        if (at && *w >> 16 > at && w[at] == id) return w;
     }
     return NULL;
 }
@@ -327,7 +313,8 @@ static const uint32_t *made(const shader *s, uint32_t id) {
 static const uint32_t *decorated(const shader *s, uint32_t id, uint32_t member, uint32_t decoration) {
     uint32_t n = member == VKB_NONE ? 1 : 2;
     if ((*s->visits += (uint64_t)(s->body - s->begin)) < MOST_VISITS) EACH_OP(w, s->begin, s->body)
-        if (*w == OP(3 + n, 70 + n) && w[1] == id && w[1 + n] == decoration && (n == 1 || w[2] == member)) return w + 2 + n;
+        if (*w == OP(3 + n, 70 + n) && w[1] == id && w[1 + n] == decoration && (n == 1 || w[2] == member))
+            return w + 2 + n;
     return NULL;
 }
 
@@ -340,56 +327,49 @@ static uint64_t type_bytes(const shader *s, uint32_t id) {
         return length && *length == OP(4, 43) && stride ? (uint64_t)length[3] * *stride : UINT64_MAX;
     }
     if (type && *type == OP(4, 23)) n = type[3], type = made(s, type[2]); /* OpTypeVector */
-    return type && (*type == OP(4, 21) || *type == OP(3, 22)) && type[2] <= 64 ? n * (type[2] / 8) : UINT64_MAX;
+    if (!type || (*type != OP(4, 21) && *type != OP(3, 22)) || type[2] > 64) return UINT64_MAX;
+    return n * (type[2] / 8); /* OpTypeInt, OpTypeFloat */
 }
 
 /* What a module's capabilities, which come first, need of a device; all bits if one is not known. */
-static uint64_t needed_features(const shader *s) {
+static uint64_t needed_features(const uint32_t *begin, const uint32_t *end) {
     uint64_t all = 0;
-    EACH_OP(w, s->begin, s->body) {
-        if (*w != OP(2, 17)) break;
-        switch (w[1]) {
+    for (const uint32_t *w = begin; w < end && *w == OP(2, 17); w += 2) switch (w[1]) {
 #define NEEDED(capability, features) case capability: all |= features; break;
-            VKB_CAPABILITIES(NEEDED)
+        VKB_CAPABILITIES(NEEDED)
 #undef NEEDED
         default: return UINT64_MAX;
-        }
     }
     return all;
 }
 
 static vknn_status check_module(const bundle *b, const vkb_module *m, vknn_message *why) {
-    const uint32_t *words = (const uint32_t *)(const void *)(b->spirv + m->offset), *end = words + m->nbytes / 4;
-    uint32_t heads = 0, entries = 0, in_body = 0;
-    NEED(m, offset, m->nbytes > 20 && words[0] == 0x07230203, "there is no SPIR-V");
-    NEED(m, offset, words[1] >= 0x10000 && words[1] <= 0x10600, "its SPIR-V is newer than version 1.6");
+    const uint32_t *words = words_of(b, m), *end = words + m->nbytes / 4;
+    uint32_t heads = 0, entries = 0, in_body = 0, name = 0x6e69616d; /* "main" */
+    NEED(m, offset, words[0] == 0x07230203 && words[1] >= 0x10000 && words[1] <= 0x10600);
     EACH_OP(w, words + 5, end) {
-        uint32_t op = *w & 0xffff, n = *w >> 16, main_ = 0x6e69616d;
-        const char *bad = NULL;
-        if (!n || n > (uint64_t)(end - w)) bad = "its SPIR-V ends within an instruction";
-        else if (op == 17 && (n != 2 || w != words + 5 + 2 * heads++ || heads > 64))
-            bad = "its SPIR-V has capabilities elsewhere than in front, or more than 64";
-        else if (op == 15 && (n < 5 || entries++ || w[1] != 5 || w[3] != main_ || w[4]))
-            bad = "its SPIR-V may have one entry point, main, of GLCompute";
-        else if (op == 331 || (op >= 73 && op <= 75)) /* they would be other ways to say what is looked for here */
-            bad = "its SPIR-V has execution modes by ids, or groups of decorations";
-        else if (in_body && ((op >= 11 && op <= 52 && op != 12) || op == 71 || op == 72
-                             || (op == 59 && (n < 4 || w[3] != 7))))
-            bad = "its SPIR-V has a declaration within its functions";
-        if (bad) return damaged(b, why, m, "offset", m->offset + 4 * (uint64_t)(w - words), bad);
+        uint32_t op = *w & 0xffff, n = *w >> 16;
+        NEED_THAT(m, offset, n && n <= (uint64_t)(end - w), "that instructions of SPIR-V are whole");
+        NEED_THAT(m, offset, op != 17 || (n == 2 && w == words + 5 + 2 * heads++ && heads <= 64),
+                  "that capabilities, 64 at most, are in front");
+        NEED_THAT(m, offset, op != 15 || (n >= 5 && !entries++ && w[1] == 5 && w[3] == name && !w[4]),
+                  "that one entry point is there, main, of GLCompute");
+        NEED_THAT(m, offset, op != 331 && (op < 73 || op > 75), "against modes by id and groups of decorations");
+        NEED_THAT(m, offset, !in_body || !((op >= 11 && op <= 52 && op != 12) || op == 71 || op == 72
+                  || (op == 59 && (n < 4 || w[3] != 7))), "that declarations are in front of functions");
         in_body |= op == 54;
     }
-    NEED(m, offset, entries == 1, "its SPIR-V has no entry point");
+    NEED(m, offset, entries == 1);
     return VKNN_OK;
 }
 
-/* A word of a workgroup's size: that of a constant, or of a specialization constant with the pipeline's words. */
+/* A number of a workgroup's size: a constant, or a specialization constant with the pipeline's word. */
 static uint32_t size_word(const bundle *b, const vkb_pipeline *p, const shader *s, uint32_t id) {
-    const uint32_t *constant = made(s, id), *number = decorated(s, id, VKB_NONE, 1); /* SpecId */
-    if (!constant || (*constant != OP(4, 43) && *constant != OP(4, 50))) return 0;
+    const uint32_t *number = made(s, id), *spec = decorated(s, id, VKB_NONE, 1); /* SpecId */
+    if (!number || (*number != OP(4, 43) && *number != OP(4, 50))) return 0;
     EACH(constant, c, b->constants + p->first_constants, p->constants)
-        if (number && c->id == *number) return c->word;
-    return constant[3];
+        if (spec && c->id == *spec) return c->word;
+    return number[3];
 }
 
 /* Size of a pipeline's workgroups as the tables say it: specialization constants 0, 1 and 2. */
@@ -399,165 +379,160 @@ static void group_size(const bundle *b, const vkb_pipeline *p, uint32_t size[3])
         if (c->id < 3) size[c->id] = c->word;
 }
 
-static const char *variable_fault(const bundle *b, const vkb_pipeline *p, const shader *s, const uint32_t *v) {
+/* What is wrong with a variable, v; null if nothing is. */
+static const char *fault_of(const bundle *b, const vkb_pipeline *p, const shader *s, const uint32_t *v) {
     const uint32_t *pointer = made(s, v[1]), *type = NULL, *set, *binding;
-    uint32_t view = 0, members;
-    if (pointer && *pointer == OP(4, 32)) type = made(s, pointer[3]);
+    uint32_t view = 0;
     if (v[3] == 1 || v[3] == 4 || v[3] == 6) return NULL; /* Input, Workgroup, Private */
+    if (pointer && *pointer == OP(4, 32)) type = made(s, pointer[3]);
     if (v[3] == 9) { /* PushConstant */
-        if (!type || (*type & 0xffff) != 30) return "its push constants are no structure";
-        members = (*type >> 16) - 2;
-        for (uint32_t i = 0; i < members; i++) {
+        if (!type || (*type & 0xffff) != 30) return "that push constants are a structure";
+        for (uint32_t i = 0; i < (*type >> 16) - 2; i++) {
             const uint32_t *offset = decorated(s, type[1], i, 35);
             if (!offset || !within(*offset, type_bytes(s, type[2 + i]), p->push_bytes))
-                return "its push constants are more than push_bytes";
+                return "that its push constants are within push_bytes";
         }
         return NULL;
     }
     set = decorated(s, v[2], VKB_NONE, 34), binding = decorated(s, v[2], VKB_NONE, 33);
-    if (!set || *set || !binding || *binding >= p->slots) return "it has a binding that is not among the slots";
+    if (!set || *set || !binding || *binding >= p->slots) return "that its bindings are among the slots";
     if (v[3] == 12 && type && (*type & 0xffff) == 30) view = STORAGE_BUFFER; /* StorageBuffer, OpTypeStruct */
     if (type && *type == OP(3, 27)) type = made(s, type[2]); /* OpTypeSampledImage */
     if (v[3] == 0 && type && *type == OP(9, 25) && type[3] == 5) /* UniformConstant, OpTypeImage of buffers */
-        view = type[7] == 1 ? UNIFORM_TEXEL : type[7] == 2 ? STORAGE_TEXEL : 0;
-    return view == b->slots[p->first_slots + *binding].view ? NULL : "it has a binding of another kind than its slot";
+        view = type[7] == 1 ? UNIFORM_TEXEL : STORAGE_TEXEL;
+    return view == b->slots[p->first_slots + *binding].view ? NULL : "that its bindings are as their slots";
 }
 
-static vknn_status check_pipeline(const bundle *b, const vkb_pipeline *p, uint64_t *visits, vknn_message *why) {
-    shader s = shader_of(b, b->modules + p->module, visits);
-    uint32_t size[3], local[3] = {0}, sized = 0;
-    const uint32_t *all;
+static vknn_status check_pipeline(const bundle *b, const vkb_pipeline *p, uint64_t *visits,
+                                  vknn_message *why) {
+    const vkb_module *module = b->modules + p->module;
+    const uint32_t *words = words_of(b, module), *end = words + module->nbytes / 4;
+    uint32_t size[3], local[3] = {0}, built_in = 0;
+    shader s = {words + 5, words + 5, visits};
+    NEED(p, module, (*visits += module->nbytes / 4) < MOST_VISITS);
+    while (s.body < end && (*s.body & 0xffff) != 54) s.body += *s.body >> 16; /* OpFunction */
     EACH(constant, c, b->constants + p->first_constants, p->constants)
         EACH(constant, other, b->constants + p->first_constants, c - (b->constants + p->first_constants))
-            NEED(c, id, c->id != other->id, "its pipeline has it twice");
-    NEED(p, module, needed_features(&s) != UINT64_MAX, "it has a capability that no bundle may ask for");
+            NEED(c, id, c->id != other->id);
+    NEED_THAT(p, module, needed_features(s.begin, s.body) != UINT64_MAX, "that its capabilities are known");
     EACH_OP(w, s.begin, s.body) {
-        uint32_t op = *w & 0xffff, n = *w >> 16;
-        const char *bad = op == 59 ? n < 4 ? "it has half a variable" : variable_fault(b, p, &s, w) : NULL;
-        NEED(p, module, !bad, bad);
-        NEED(p, module, op != 50 || n == 4, "it has a specialization constant of more than 32 bits");
-        if (*w == OP(6, 16) && w[2] == 17 && !sized) memcpy(local, w + 3, sizeof local); /* LocalSize */
-        if (*w != OP(4, 71) || w[2] != 11 || w[3] != 25) continue; /* BuiltIn WorkgroupSize, which is above it */
-        all = made(&s, w[1]), sized = 1;
-        NEED(p, module, all && (*all == OP(6, 44) || *all == OP(6, 51)), "the size of its workgroups is no constant");
-        for (int i = 0; i < 3; i++) local[i] = size_word(b, p, &s, all[3 + i]);
+        const char *fault = NULL;
+        if ((*w & 0xffff) == 59) fault = *w >> 16 < 4 ? "that variables are whole" : fault_of(b, p, &s, w);
+        NEED_THAT(p, module, !fault, fault);
+        NEED_THAT(p, module, (*w & 0xffff) != 50 || *w == OP(4, 50), "that specialized words have 32 bits");
+        if (*w == OP(6, 16) && w[2] == 17 && !built_in) memcpy(local, w + 3, sizeof local); /* LocalSize */
+        if (*w == OP(4, 71) && w[2] == 11 && w[3] == 25) { /* BuiltIn WorkgroupSize, which stands above it */
+            const uint32_t *all = made(&s, w[1]);
+            int whole = all && (*all == OP(6, 44) || *all == OP(6, 51)); /* a composite of constants */
+            for (int i = 0; i < 3; i++) local[i] = whole ? size_word(b, p, &s, all[3 + i]) : 0;
+            built_in = 1;
+        }
     }
     group_size(b, p, size);
-    NEED(p, module, !memcmp(size, local, sizeof size), "its workgroups are not of the size in constants 0, 1 and 2");
-    NEED(p, module, *visits < MOST_VISITS, "it has too many declarations");
+    NEED_THAT(p, module, !memcmp(size, local, sizeof size), "that constants 0, 1, 2 are its workgroups");
     return VKNN_OK;
 }
 
-/* ---- Tables ---- */
-
-static vknn_status check_tables(const bundle *b, vknn_message *why) {
+static vknn_status check_shaders(const bundle *b, vknn_message *why) {
     uint64_t visits = 0;
-    EACH(slot, r, b->slots, b->slot_count) {
-        NEED(r, view, r->view == UNIFORM_TEXEL || r->view == STORAGE_TEXEL || r->view == STORAGE_BUFFER, "it is no view");
-        NEED(r, access, r->access && (r->view != UNIFORM_TEXEL || r->access == 1), "a slot reads, and may write if not of uniform texels");
+    EACH(module, m, b->modules, b->module_count) {
+        NEED(m, nbytes, (visits += m->nbytes / 4) < MOST_VISITS);
+        NEED_OK(check_module(b, m, why));
     }
-    EACH(matrix, r, b->matrices, b->matrix_count) NEED(r, m, r->m && r->n && r->k, "m, n and k have to be 1 at least");
-    EACH(module, r, b->modules, b->module_count) {
-        NEED(r, nbytes, (visits += r->nbytes / 4) < MOST_VISITS, "with the modules before it is too much");
-        NEED_OK(check_module(b, r, why));
-    }
-    EACH(pipeline, r, b->pipelines, b->pipeline_count) NEED_OK(check_pipeline(b, r, &visits, why));
+    EACH(pipeline, p, b->pipelines, b->pipeline_count) NEED_OK(check_pipeline(b, p, &visits, why));
     return VKNN_OK;
 }
+
+/* ---- Plans: p the plan, r the record ---- */
 
 static vknn_status check_buffers(const bundle *b, const vkb_plan *p, vknn_message *why) {
     uint64_t weights = 0;
-    EACH(buffer, r, b->buffers + p->first_buffers, p->buffers) {
-        NEED(r, nbytes, r->nbytes, "it has to be 1 at least");
-        if (r->role != VKB_ROLE_WEIGHT) {
-            NEED(r, nbytes, within(r->offset, r->nbytes, p->arenas[r->role]), "its arena ends before it");
-            NEED(r, blob, r->blob == VKB_NONE, "only weights have one");
-            continue;
+    EACH(buffer, r, b->buffers + p->first_buffers, p->buffers)
+        if (r->role == VKB_ROLE_WEIGHT) {
+            NEED(r, offset, !r->offset);
+            NEED(r, blob, r->blob < b->blob_count);
+            NEED(r, nbytes, r->nbytes >= b->blobs[r->blob].nbytes && (weights += r->nbytes) <= MOST_BYTES);
+        } else {
+            NEED(r, nbytes, within(r->offset, r->nbytes, p->arenas[r->role]));
+            NEED(r, blob, r->blob == VKB_NONE);
         }
-        NEED(r, offset, !r->offset, "a weight's has to be 0");
-        NEED(r, blob, r->blob < b->blob_count, "there are fewer blobs");
-        NEED(r, nbytes, r->nbytes >= b->blobs[r->blob].nbytes, "its blob is larger");
-        NEED(r, nbytes, (weights += r->nbytes) <= MOST_BYTES, "with the plan's other weights it is more than 2^48");
-    }
     return VKNN_OK;
 }
 
-static vknn_status check_binding(const bundle *b, const vkb_plan *p, const vkb_binding *r, const vkb_slot *slot,
-                                 vknn_message *why) {
+static vknn_status check_binding(const bundle *b, const vkb_plan *p, const vkb_binding *r,
+                                 const vkb_slot *slot, vknn_message *why) {
     const vkb_buffer *buffer = b->buffers + p->first_buffers;
     uint64_t texel = 0;
-    NEED(r, buffer, r->buffer < p->buffers, "its plan has fewer buffers");
+    NEED(r, buffer, r->buffer < p->buffers);
     buffer += r->buffer;
-    NEED(r, buffer, buffer->role != VKB_ROLE_WEIGHT || slot->access == 1, "it is a weight, which no step may write");
-    if (slot->view == STORAGE_BUFFER) {
-        NEED(r, format, !r->format, "a storage buffer's has to be 0");
-        NEED(r, buffer, buffer->nbytes <= p->storage_range, "it is larger than its plan's storage_range");
-        NEED(r, buffer, !(buffer->offset % p->storage_alignment), "its plan's storage_alignment is larger");
-        return VKNN_OK;
-    }
+    NEED(r, buffer, buffer->role != VKB_ROLE_WEIGHT || slot->access == 1);
 #define TEXEL(number, bytes) if (r->format == number) texel = bytes;
     VKB_TEXELS(TEXEL)
 #undef TEXEL
-    NEED(r, format, texel, "a texel view cannot be of it");
-    NEED(r, buffer, buffer->nbytes % texel == 0, "it does not consist of whole texels");
-    NEED(r, buffer, buffer->nbytes / texel <= p->texel_elements, "it has more texels than its plan's texel_elements");
-    NEED(r, buffer, !(buffer->offset % p->texel_alignment), "its plan's texel_alignment is larger");
+    NEED(r, format, slot->view == STORAGE_BUFFER ? !r->format : texel > 0);
+    NEED(r, buffer, texel || buffer->nbytes <= p->storage_range);
+    NEED(r, buffer, texel || buffer->offset % p->storage_alignment == 0);
+    NEED(r, buffer, !texel || (buffer->nbytes % texel == 0 && buffer->nbytes / texel <= p->texel_elements));
+    NEED(r, buffer, !texel || buffer->offset % p->texel_alignment == 0);
     return VKNN_OK;
 }
 
 static vknn_status check_dispatch(const bundle *b, const vkb_plan *p, const vkb_step *r, uint64_t *work,
                                   vknn_message *why) {
     const vkb_pipeline *pipeline = b->pipelines;
-    uint64_t unused = 0, all = 1, features;
+    uint64_t invocations = 1, all, features;
     uint32_t size[3], views[8] = {0};
-    shader s;
-    NEED(r, pipeline, r->pipeline < b->pipeline_count, "there are fewer pipelines");
+    const vkb_module *module;
+    const uint32_t *words;
+    NEED(r, pipeline, r->pipeline < b->pipeline_count);
     pipeline += r->pipeline;
-    NEED(r, bindings, r->bindings == pipeline->slots, "its pipeline has another number of slots");
-    NEED(r, push, within(r->push, pipeline->push_bytes, b->push_bytes), "the push constants end before");
-    s = shader_of(b, b->modules + pipeline->module, &unused), features = needed_features(&s);
+    NEED(r, bindings, r->bindings == pipeline->slots);
+    NEED(r, push, within(r->push, pipeline->push_bytes, b->push_bytes));
+    module = b->modules + pipeline->module, words = words_of(b, module);
+    features = needed_features(words + 5, words + module->nbytes / 4);
     if (pipeline->flags) features |= VKB_FEATURE_FULL_SUBGROUPS;
-    NEED(p, features, !(features & ~p->features), "its pipelines need more");
-    NEED(p, vulkan, p->vulkan >> 12 >= (s.begin[-4] > 0x10500 ? 0x403u : s.begin[-4] > 0x10300 ? 0x402u : 0x401u), "its shaders are too new");
-    NEED(p, push_bytes, pipeline->push_bytes <= p->push_bytes, "its pipelines need more");
-    NEED(p, shared_memory, b->modules[pipeline->module].shared_memory <= p->shared_memory, "its modules need more");
+    NEED(p, features, !(features & ~p->features));
+    NEED(p, vulkan, (p->vulkan >> 12 & 1023) >= (words[1] <= 0x10300 ? 1u : words[1] <= 0x10500 ? 2u : 3u));
+    NEED(p, push_bytes, pipeline->push_bytes <= p->push_bytes);
+    NEED(p, shared_memory, module->shared_memory <= p->shared_memory);
     group_size(b, pipeline, size);
     for (int i = 0; i < 3; i++) {
-        NEED(p, group_size[0], size[i] && size[i] <= p->group_size[i], "a pipeline's workgroups are larger, or empty");
-        NEED(p, group_invocations, (all *= size[i]) <= p->group_invocations, "a pipeline's workgroups are larger");
+        NEED(p, group_size[0], size[i] && size[i] <= p->group_size[i]);
+        NEED(p, group_invocations, (invocations *= size[i]) <= p->group_invocations);
     }
+    all = invocations;
     for (int i = 0; i < 3; i++) {
-        NEED(r, groups[0], r->groups[i] && r->groups[i] <= p->group_count[i], "x, y or z is 0 or above the plan's group_count");
-        NEED(r, groups[0], all <= MOST_INVOCATIONS / r->groups[i], "a run takes too long");
+        NEED(r, groups[0], r->groups[i] && r->groups[i] <= p->group_count[i]);
+        NEED(r, groups[0], all <= MOST_INVOCATIONS / r->groups[i]);
         all *= r->groups[i];
     }
-    NEED(r, groups[0], (*work += all) <= MOST_INVOCATIONS, "with the steps before it a run takes too long");
+    NEED(r, groups[0], (*work += all) <= MOST_INVOCATIONS);
     for (uint32_t i = 0; i < r->bindings; i++) {
         const vkb_slot *slot = b->slots + pipeline->first_slots + i;
         NEED_OK(check_binding(b, p, b->bindings + r->first_bindings + i, slot, why));
         views[slot->view]++;
     }
-    NEED(p, storage_buffers, views[STORAGE_BUFFER] <= p->storage_buffers, "its steps need more");
-    NEED(p, uniform_texel_buffers, views[UNIFORM_TEXEL] <= p->uniform_texel_buffers, "its steps need more");
-    NEED(p, storage_texel_buffers, views[STORAGE_TEXEL] <= p->storage_texel_buffers, "its steps need more");
+    NEED(p, storage_buffers, views[STORAGE_BUFFER] <= p->storage_buffers);
+    NEED(p, uniform_texel_buffers, views[UNIFORM_TEXEL] <= p->uniform_texel_buffers);
+    NEED(p, storage_texel_buffers, views[STORAGE_TEXEL] <= p->storage_texel_buffers);
     return VKNN_OK;
 }
 
 static vknn_status check_move(const bundle *b, const vkb_plan *p, const vkb_step *r, vknn_message *why) {
     const vkb_buffer *source = b->buffers + p->first_buffers, *target = source;
     uint64_t from, to;
-    NEED(r, target, r->target < p->buffers, "its plan has fewer buffers");
+    NEED(r, target, r->target < p->buffers);
     target += r->target;
-    NEED(r, target, target->role != VKB_ROLE_WEIGHT, "it is a weight, which no step may write");
-    NEED(r, target, r->kind != VKB_STEP_FILL || target->nbytes % 4 == 0, "a buffer that is filled has a multiple of 4 bytes");
+    NEED(r, target, target->role != VKB_ROLE_WEIGHT);
+    NEED(r, target, r->kind == VKB_STEP_COPY || target->nbytes % 4 == 0);
     if (r->kind == VKB_STEP_FILL) return VKNN_OK;
-    NEED(r, source, r->source < p->buffers, "its plan has fewer buffers");
+    NEED(r, source, r->source < p->buffers);
     source += r->source;
-    NEED(r, nbytes, r->nbytes, "a copy has 1 at least");
-    NEED(r, source_offset, within(r->source_offset, r->nbytes, source->nbytes), "the copy leaves its source");
-    NEED(r, target_offset, within(r->target_offset, r->nbytes, target->nbytes), "the copy leaves its target");
+    NEED(r, nbytes, r->nbytes);
+    NEED(r, source_offset, within(r->source_offset, r->nbytes, source->nbytes));
+    NEED(r, target_offset, within(r->target_offset, r->nbytes, target->nbytes));
     from = source->offset + r->source_offset, to = target->offset + r->target_offset;
-    NEED(r, nbytes, source->role != target->role || from + r->nbytes <= to || to + r->nbytes <= from, "the copy's source and target overlap");
+    NEED(r, nbytes, source->role != target->role || from + r->nbytes <= to || to + r->nbytes <= from);
     return VKNN_OK;
 }
 
@@ -565,98 +540,85 @@ static vknn_status check_steps(const bundle *b, const vkb_plan *p, vknn_message 
     uint64_t work = 0, flops = 0, traffic = 0;
     uint32_t last = 0;
     EACH(step, r, b->steps + p->first_steps, p->steps) {
-        NEED(r, flops, r->flops <= UINT64_MAX - flops, "the sum over the steps is too large");
-        NEED(r, traffic, r->traffic <= UINT64_MAX - traffic, "the sum over the steps is too large");
+        NEED(r, flops, r->flops <= UINT64_MAX - flops);
+        NEED(r, traffic, r->traffic <= UINT64_MAX - traffic);
         flops += r->flops, traffic += r->traffic;
         if (r->kind == VKB_STEP_DISPATCH) NEED_OK(check_dispatch(b, p, r, &work, why));
         else if (r->kind != VKB_STEP_BARRIER) NEED_OK(check_move(b, p, r, why));
     }
     EACH(submit, r, b->submits + p->first_submits, p->submits) {
-        NEED(r, end, r->end <= p->steps && (r->end > last || !p->steps), "submits ascend, up to the plan's steps");
+        NEED(r, end, r->end <= p->steps && (r->end > last || !p->steps));
         last = r->end;
     }
-    NEED(p, submits, last == p->steps, "the last one does not end with the plan's steps");
+    NEED_THAT(p, submits, last == p->steps, "that the last one ends with the steps");
     return VKNN_OK;
 }
 
 static vknn_status check_port(const bundle *b, const vkb_plan *p, const vkb_port *r, vknn_message *why) {
-    const vkb_buffer *buffers = b->buffers + p->first_buffers;
-    const char *layout = bundle_string(b, r->layout);
+    const vkb_buffer *buffers = b->buffers + p->first_buffers, *count = buffers;
+    int open = r->count != VKB_NONE;
+    NEED(r, buffer, r->buffer < p->buffers && buffers[r->buffer].role == r->direction);
+    NEED(r, buffer, port_bytes(r) <= buffers[r->buffer].nbytes);
+    NEED(r, count, !open || (r->count < p->buffers && r->direction == VKB_DIRECTION_OUTPUT));
+    if (open) count += r->count;
+    NEED(r, count, !open || (count->role == VKB_ROLE_OUTPUT && count->nbytes >= 4));
+    NEED(r, open_axis, !open || r->open_axis < r->rank);
     for (uint32_t i = 0; i < VKB_MOST_AXES; i++)
-        NEED(r, dims[i], r->dims[i] == 1 || (i < r->rank && (r->count == VKB_NONE || i >= r->open_axis)),
-             "it has to be 1 behind the last axis, and in front of an open one");
-    NEED(r, buffer, r->buffer < p->buffers, "its plan has fewer buffers");
-    NEED(r, buffer, buffers[r->buffer].role == r->direction, "it is in another arena");
-    NEED(r, buffer, port_bytes(r) <= buffers[r->buffer].nbytes, "the port's elements are more than it holds");
-    NEED(r, count, r->count == VKB_NONE || (r->count < p->buffers && buffers[r->count].role == VKB_ROLE_OUTPUT
-         && buffers[r->count].nbytes >= 4 && r->direction == VKB_DIRECTION_OUTPUT), "it is no int32 of an output");
-    NEED(r, open_axis, r->count == VKB_NONE || r->open_axis < r->rank, "the port has fewer axes");
-    NEED(r, layout, !*layout || strlen(layout) == r->rank, "it has not a letter an axis");
-    NEED(r, quantized, r->scale >= 0 && r->scale < 1e30f, "the port's scale is negative or no number");
+        NEED(r, dims[i], r->dims[i] == 1 || (i < r->rank && !(open && i < r->open_axis)));
     return VKNN_OK;
 }
 
 static vknn_status check_rest(const bundle *b, const vkb_plan *p, vknn_message *why) {
     const vkb_buffer *buffers = b->buffers + p->first_buffers;
+    EACH(port, r, b->ports + p->first_ports, p->ports) NEED_OK(check_port(b, p, r, why));
     EACH(state, r, b->states + p->first_states, p->states) {
-        NEED(r, input, r->input < p->buffers && buffers[r->input].role == VKB_ROLE_INPUT, "it is no input buffer");
-        NEED(r, output, r->output < p->buffers && buffers[r->output].role == VKB_ROLE_OUTPUT, "it is no output buffer");
-        NEED(r, nbytes, r->nbytes && r->nbytes <= buffers[r->input].nbytes, "the input buffer has fewer");
-        NEED(r, nbytes, r->nbytes <= buffers[r->output].nbytes, "the output buffer has fewer");
-        NEED(r, blob, r->blob == VKB_NONE || (r->blob < b->blob_count && b->blobs[r->blob].nbytes == r->nbytes),
-             "there is no such blob of nbytes");
+        NEED(r, input, r->input < p->buffers && buffers[r->input].role == VKB_ROLE_INPUT);
+        NEED(r, output, r->output < p->buffers && buffers[r->output].role == VKB_ROLE_OUTPUT);
+        NEED(r, nbytes, r->nbytes && r->nbytes <= buffers[r->input].nbytes);
+        NEED(r, nbytes, r->nbytes <= buffers[r->output].nbytes);
+        NEED(r, blob, r->blob == VKB_NONE || r->blob < b->blob_count);
+        NEED(r, blob, r->blob == VKB_NONE || b->blobs[r->blob].nbytes == r->nbytes);
     }
     EACH(example, r, b->examples + p->first_examples, p->examples) {
         const vkb_port *port = b->ports + p->first_ports;
         uint64_t bytes = b->blobs[r->blob].nbytes;
-        NEED(r, port, r->port < p->ports, "its plan has fewer ports");
+        NEED(r, port, r->port < p->ports);
         port += r->port;
-        NEED(r, blob, bytes == port_bytes(port) || (port->count != VKB_NONE && bytes < port_bytes(port)),
-             "the blob has not the port's size");
-        NEED(r, port, r->absolute >= 0 && r->absolute < 1e30f && r->relative >= 0 && r->relative < 1e30f,
-             "absolute or relative is negative or no number");
+        NEED(r, blob, bytes == port_bytes(port) || (port->count != VKB_NONE && bytes < port_bytes(port)));
     }
     return VKNN_OK;
 }
 
 static vknn_status check_plans(const bundle *b, vknn_message *why) {
     vkb_plan next = {0};
-    NEED(b->header, sections, b->plan_count, "none of them has plans");
+    NEED(b->header, sections, b->plan_count > 0);
     EACH(plan, p, b->plans, b->plan_count) {
-#define NEXT(many, one) \
-        NEED(p, first_##many, p->first_##many == next.many, "they do not follow those of the plan before"); \
-        next.many += p->many;
-        VKB_OF_PLANS(NEXT)
+#define NEXT(many, one) NEED(p, first_##many, p->first_##many == next.many); next.many += p->many;
+        VKB_OF_PLANS(NEXT) /* so that no record is checked for more than one plan */
 #undef NEXT
-        NEED(p, vulkan, p->vulkan >> 22 == 1, "it is no version of Vulkan 1");
-        NEED(p, storage_alignment, power_of_two(p->storage_alignment), "it is no power of two");
-        NEED(p, texel_alignment, power_of_two(p->texel_alignment), "it is no power of two");
-        NEED(p, subgroup_size, !p->subgroup_size || power_of_two(p->subgroup_size), "it is no power of two");
-        NEED(p, matrices, !p->matrices || p->features & VKB_FEATURE_COOPERATIVE_MATRIX, "features are without them");
         NEED_OK(check_buffers(b, p, why));
         NEED_OK(check_steps(b, p, why));
-        EACH(port, r, b->ports + p->first_ports, p->ports) NEED_OK(check_port(b, p, r, why));
         NEED_OK(check_rest(b, p, why));
     }
-#define LAST(many, one) NEED(b->plans + b->plan_count - 1, many, next.many == b->one##_count, "others are of no plan");
+#define LAST(many, one) NEED(b->plans + b->plan_count - 1, many, next.many == b->one##_count);
     VKB_OF_PLANS(LAST)
 #undef LAST
     return VKNN_OK;
 }
 
-/* Views of a bundle, all checked. The bytes lie at a multiple of 8 and have to stay; `sha256`: 32 bytes, or
- * null. The data's own bytes are not read: whoever reads a blob compares its CRC. */
-static vknn_status bundle_open(bundle *b, const void *bytes, size_t size, const uint8_t sha256[32], vknn_message *why) {
+/* Views of a bundle, all checked. Its bytes lie at a multiple of 8 and have to stay; `sha256`: 32 bytes, or
+ * null. Bytes of the data are not read: whoever reads a blob compares its CRC. */
+static vknn_status bundle_open(bundle *b, const void *bytes, size_t size, const uint8_t sha256[32],
+                               vknn_message *why) {
     memset(b, 0, sizeof *b);
     b->bytes = (const uint8_t *)bytes, b->size = size, b->header = (const vkb_header *)bytes;
-    if (!bytes || (uintptr_t)bytes % 8) {
-        say(why, "The bundle's bytes have to lie at a multiple of 8: copy them to where malloc says.");
-        return VKNN_ERROR_ARGUMENT;
-    }
+    if (!bytes || (uintptr_t)bytes % 8)
+        return say(why, "The bundle's bytes have to lie at a multiple of 8: copy them to memory of malloc."),
+               VKNN_ERROR_ARGUMENT;
     NEED_OK(check_header(b, sha256, why));
     NEED_OK(check_sections(b, why));
     NEED_OK(check_texts(b, why));
     NEED_OK(check_fields(b, why));
-    NEED_OK(check_tables(b, why));
+    NEED_OK(check_shaders(b, why));
     return check_plans(b, why);
 }

@@ -322,47 +322,47 @@ typedef char vkb_matrix_is_packed[sizeof(vkb_matrix) == 24 ? 1 : -1];
     X(data, DATA) \
     X(meta, META)
 
-/* Fields that are the offset of a text: X(record, field). */
+/* Fields that are the offset of a text: X(record, plural, field). */
 #define VKB_TEXTS(X) \
-    X(plan, name) \
-    X(plan, target) \
-    X(plan, shapes) \
-    X(plan, precision) \
-    X(buffer, name) \
-    X(step, label) \
-    X(step, op) \
-    X(pipeline, kernel) \
-    X(port, name) \
-    X(port, layout) \
-    X(port, picture) \
-    X(label, text) \
-    X(state, name)
+    X(plan, plans, name) \
+    X(plan, plans, target) \
+    X(plan, plans, shapes) \
+    X(plan, plans, precision) \
+    X(buffer, buffers, name) \
+    X(step, steps, label) \
+    X(step, steps, op) \
+    X(pipeline, pipelines, kernel) \
+    X(port, ports, name) \
+    X(port, ports, layout) \
+    X(port, ports, picture) \
+    X(label, labels, text) \
+    X(state, states, name)
 
-/* Records with reserved bytes: X(record). */
+/* Records with reserved bytes: X(record, plural). */
 #define VKB_RESERVED(X) \
-    X(buffer) \
-    X(step) \
-    X(module) \
-    X(submit) \
-    X(blob) \
-    X(label) \
-    X(matrix)
+    X(buffer, buffers) \
+    X(step, steps) \
+    X(module, modules) \
+    X(submit, submits) \
+    X(blob, blobs) \
+    X(label, labels) \
+    X(matrix, matrices)
 
-/* Fields with the first record of a range, whose length is next: X(record, first, OF). */
+/* Ranges, from first_THESE on so many as THESE: X(record, plural, these, this). */
 #define VKB_RANGES(X) \
-    X(plan, first_buffers, BUFFER) \
-    X(plan, first_steps, STEP) \
-    X(plan, first_submits, SUBMIT) \
-    X(plan, first_ports, PORT) \
-    X(plan, first_states, STATE) \
-    X(plan, first_examples, EXAMPLE) \
-    X(plan, first_matrices, MATRIX) \
-    X(step, first_bindings, BINDING) \
-    X(pipeline, first_constants, CONSTANT) \
-    X(pipeline, first_slots, SLOT) \
-    X(port, first_labels, LABEL)
+    X(plan, plans, buffers, buffer) \
+    X(plan, plans, steps, step) \
+    X(plan, plans, submits, submit) \
+    X(plan, plans, ports, port) \
+    X(plan, plans, states, state) \
+    X(plan, plans, examples, example) \
+    X(plan, plans, matrices, matrix) \
+    X(step, steps, bindings, binding) \
+    X(pipeline, pipelines, constants, constant) \
+    X(pipeline, pipelines, slots, slot) \
+    X(port, ports, labels, label)
 
-/* Tables of which each plan has a range of its own, one behind the other: X(plural, record). */
+/* Tables of which each plan has a range, one behind the other: X(plural, record). */
 #define VKB_OF_PLANS(X) \
     X(buffers, buffer) \
     X(steps, step) \

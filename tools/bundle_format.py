@@ -79,19 +79,17 @@ def _lists() -> Iterator[str]:
     yield "/* The sections of bytes: X(section, SECTION). */"
     yield _list("BYTES", [(blob.name, blob.name.upper()) for blob in schema.BLOBS])
     fields = [(record, field) for record in schema.RECORDS for field in record.fields]
-    texts = [(r.name, f.name) for r, f in fields if f.text.startswith("String")]
-    yield "/* Fields that are the offset of a text: X(record, field). */"
+    texts = [(r.name, many[r.name], f.name) for r, f in fields if f.text.startswith("String")]
+    yield "/* Fields that are the offset of a text: X(record, plural, field). */"
     yield _list("TEXTS", texts)
-    yield "/* Records with reserved bytes: X(record). */"
-    yield _list("RESERVED", [(r.name,) for r, f in fields if f.name == "reserved"])
-    yield "/* First of a range of records; their number is the next field: X(record, first, OF). */"
-    of = {plural: name.upper() for name, plural in many.items()}
-    ranges = [(r, f) for r, f in fields if f.name.startswith("first_")]
-    names = [(r.name, f.name, f.name.removeprefix("first_")) for r, f in ranges]
-    yield _list("RANGES", [(record, first, of[plural]) for record, first, plural in names])
+    yield "/* Records with reserved bytes: X(record, plural). */"
+    yield _list("RESERVED", [(r.name, many[r.name]) for r, f in fields if f.name == "reserved"])
+    yield "/* Ranges, from first_THESE on so many as THESE: X(record, plural, these, this). */"
+    of = {plural: name for name, plural in many.items()}
+    ranges = [(r.name, f.name.removeprefix("first_")) for r, f in fields if "first_" in f.name]
+    yield _list("RANGES", [(name, many[name], these, of[these]) for name, these in ranges])
     yield "/* Tables of which each plan has a range, one behind the other: X(plural, record). */"
-    own = [(plural, of[plural].lower()) for record, _, plural in names if record == "plan"]
-    yield _list("OF_PLANS", own)
+    yield _list("OF_PLANS", [(these, of[these]) for name, these in ranges if name == "plan"])
     yield "/* What SPIR-V's capabilities need; others are refused: X(capability, features). */"
     needed = [(f"{n}u", f"0x{int(f):x}u") for n, f in needs._CAPABILITIES.items()]
     yield _list("CAPABILITIES", needed)
