@@ -84,7 +84,8 @@ static void sha256_block(uint32_t state[8], const uint8_t *p) {
     memcpy(v, state, sizeof v);
     for (int i = 0; i < 64; i++) {
         uint32_t a = v[0], e = v[4], one, two;
-        one = v[7] + (turned(e, 6) ^ turned(e, 11) ^ turned(e, 25)) + (v[6] ^ (e & (v[5] ^ v[6]))) + k[i] + w[i];
+        one = v[7] + (turned(e, 6) ^ turned(e, 11) ^ turned(e, 25)) + (v[6] ^ (e & (v[5] ^ v[6])));
+        one += k[i] + w[i];
         two = (turned(a, 2) ^ turned(a, 13) ^ turned(a, 22)) + ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
         memmove(v + 1, v, 7 * sizeof *v);
         v[4] += one, v[0] = one + two;
@@ -133,9 +134,9 @@ static vknn_status damaged(const bundle *b, vknn_message *why, const void *recor
         name = #many, size = sizeof *b->many, first = (uint64_t)((const uint8_t *)b->many - b->bytes);
     VKB_TABLES(FIND)
 #undef FIND
-    say(why, "The bundle is damaged: %s, record %" PRIu64 ", field %s: %" PRIu64 " (0x%" PRIx64 ") breaks the "
-        "rule %s. Write it anew with vknn export, or copy it again.", name, (at - first) / size, field, value,
-        value, rule);
+    say(why, "The bundle is damaged: %s, record %" PRIu64 ", field %s: %" PRIu64 " (0x%" PRIx64 ") breaks "
+        "the rule %s. Write it anew with vknn export, or copy it again.", name, (at - first) / size, field,
+        value, value, rule);
     return VKNN_ERROR_FILE;
 }
 
@@ -178,12 +179,12 @@ static vknn_status check_header(const bundle *b, const uint8_t pinned[32], vknn_
     const vkb_header *h = b->header;
     uint8_t found[32];
     if (b->size < sizeof *h || memcmp(h->magic, magic, sizeof magic))
-        return say(why, "This is no bundle: it does not begin as a .vkb file does. Give a file of vknn export."),
+        return say(why, "This is no bundle: it does not begin as .vkb files do. Take one of vknn export."),
                VKNN_ERROR_FILE;
     if (h->version != VKB_VERSION)
-        return say(why, "The bundle is of format version %" PRIu32 ", this program reads version %u: build a newer"
-                   " vknn_run.c, or write the bundle with the vknn that this one comes from.", h->version,
-                   VKB_VERSION), VKNN_ERROR_FILE;
+        return say(why, "The bundle is of format version %" PRIu32 ", this program reads version %u: build a "
+                   "newer vknn_run.c, or write the bundle with the vknn that this one comes from.",
+                   h->version, VKB_VERSION), VKNN_ERROR_FILE;
     NEED(h, header_bytes, h->header_bytes == sizeof *h);
     NEED_THAT(h, file_bytes, h->file_bytes == b->size, "that the file has this size (was it cut off?)");
     NEED_THAT(h, reserved[0], !memcmp(h->reserved, zeros, sizeof zeros), "that all 32 reserved bytes are 0");
@@ -199,8 +200,6 @@ static vknn_status check_sections(bundle *b, vknn_message *why) {
     const vkb_section *table = (const vkb_section *)(const void *)(b->header + 1);
     uint64_t bytes = b->header->sections * (uint64_t)sizeof *table, start = sizeof *b->header + bytes;
     uint32_t seen = 0;
-    for (uint32_t kind = 1; kind < VKB_SECTIONS; kind++)
-        if (kinds[kind].name) memcpy((char *)b + kinds[kind].view, &b->bytes, sizeof b->bytes);
     NEED(b->header, sections, b->header->sections < VKB_SECTIONS && start <= b->size);
     NEED_THAT(b->header, table_crc, b->header->table_crc == crc32_of(table, (size_t)bytes), "of equal sums");
     EACH(section, s, table, b->header->sections) {
@@ -238,9 +237,9 @@ static vknn_status check_texts(const bundle *b, vknn_message *why) {
         while (ok && more--) ok = (*at++ & 0xc0) == 0x80;
     }
     if (ok) return VKNN_OK;
-    return say(why, "The bundle is damaged: strings, near byte %" PRIu64 ": texts are UTF-8 between a first and "
-               "a last zero byte. Write it anew with vknn export.", (uint64_t)((const char *)at - b->strings)),
-           VKNN_ERROR_FILE;
+    return say(why, "The bundle is damaged: strings, near byte %" PRIu64 ": texts are UTF-8 between a first "
+               "and a last zero byte. Write it anew with vknn export.",
+               (uint64_t)((const char *)at - b->strings)), VKNN_ERROR_FILE;
 }
 
 /* Rules on records by themselves. */
@@ -345,7 +344,7 @@ static uint64_t needed_features(const uint32_t *begin, const uint32_t *end) {
 
 static vknn_status check_module(const bundle *b, const vkb_module *m, vknn_message *why) {
     const uint32_t *words = words_of(b, m), *end = words + m->nbytes / 4;
-    uint32_t heads = 0, entries = 0, in_body = 0, name = 0x6e69616d; /* "main" */
+    uint32_t heads = 0, entries = 0, in_body = 0, last = 0, name = 0x6e69616d; /* "main" */
     NEED(m, offset, words[0] == 0x07230203 && words[1] >= 0x10000 && words[1] <= 0x10600);
     EACH_OP(w, words + 5, end) {
         uint32_t op = *w & 0xffff, n = *w >> 16;
@@ -354,12 +353,13 @@ static vknn_status check_module(const bundle *b, const vkb_module *m, vknn_messa
                   "that capabilities, 64 at most, are in front");
         NEED_THAT(m, offset, op != 15 || (n >= 5 && !entries++ && w[1] == 5 && w[3] == name && !w[4]),
                   "that one entry point is there, main, of GLCompute");
-        NEED_THAT(m, offset, op != 331 && (op < 73 || op > 75), "against modes by id and groups of decorations");
+        NEED_THAT(m, offset, op != 331 && (op < 73 || op > 75), "against modes by id and decoration groups");
         NEED_THAT(m, offset, !in_body || !((op >= 11 && op <= 52 && op != 12) || op == 71 || op == 72
                   || (op == 59 && (n < 4 || w[3] != 7))), "that declarations are in front of functions");
-        in_body |= op == 54;
+        in_body |= op == 54, last = op;
     }
     NEED(m, offset, entries == 1);
+    NEED_THAT(m, nbytes, last == 56, "that it ends with a function's end");
     return VKNN_OK;
 }
 
@@ -611,6 +611,8 @@ static vknn_status check_plans(const bundle *b, vknn_message *why) {
 static vknn_status bundle_open(bundle *b, const void *bytes, size_t size, const uint8_t sha256[32],
                                vknn_message *why) {
     memset(b, 0, sizeof *b);
+    for (const struct kind *kind = kinds; kind < kinds + VKB_SECTIONS; kind++)
+        if (kind->name) memcpy((char *)b + kind->view, &bytes, sizeof bytes);
     b->bytes = (const uint8_t *)bytes, b->size = size, b->header = (const vkb_header *)bytes;
     if (!bytes || (uintptr_t)bytes % 8)
         return say(why, "The bundle's bytes have to lie at a multiple of 8: copy them to memory of malloc."),

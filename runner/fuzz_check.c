@@ -1,14 +1,22 @@
 /* Tests of check.c without a device, to be built with -fsanitize=address,undefined.
  *
- *     fuzz_check open FILE [SHA256]        status, and the sentence
+ *     fuzz_check open FILE...              a line each: status, and the sentence
+ *     fuzz_check pinned FILE SHA256        the same of one that has to have this sum
  *     fuzz_check mutate FILE COUNT SEED    COUNT mutations; of those that are let through, all is used
- *     fuzz_check sums FILE                 CRC-32 and SHA-256 of the file's first 0, 1, 2, ... bytes
+ *     fuzz_check flips FILE END SUMS       where a changed byte in front of END is let through; SUMS 1: with
+ *                                          sums made right
+ *     fuzz_check sums FILE [FIRST LAST]    CRC-32 and SHA-256 of the file's first bytes, for each number
  *
  * A mutation that is let through is walked as a run would: whatever leaves its place ends the program.
  */
+#define _POSIX_C_SOURCE 200112L
 #include "check.c"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- Use of all that was let through ---- */
 
@@ -203,6 +211,7 @@ static int try_bytes(const uint8_t *bytes, size_t size, int sums) {
     if (status == VKNN_OK) use_bundle(&b);
     else MUST(why.text[0] && strlen(why.text) < sizeof why.text - 1);
     MUST(bundle_open(&b, copy, size, NULL, NULL) == status);
+    MUST(bundle_open(&b, copy + 1, size, NULL, &why) == VKNN_ERROR_ARGUMENT && strstr(why.text, "malloc"));
     free(copy);
     return status == VKNN_OK;
 }
@@ -249,15 +258,17 @@ static uint64_t every_word(const seed *s, uint8_t *work, uint64_t most, uint64_t
 
 /* ---- Command line ---- */
 
+/* A file's bytes, mapped: those of a few GiB take no time. */
 static seed read_file(const char *path) {
     seed s = {NULL, 0};
-    FILE *file = fopen(path, "rb");
-    long size;
-    if (!file || fseek(file, 0, SEEK_END) || (size = ftell(file)) < 0) fprintf(stderr, "cannot read %s\n", path), exit(2);
-    rewind(file);
-    s.size = (size_t)size, s.bytes = (uint8_t *)malloc(s.size ? s.size : 1);
-    if (!s.bytes || fread(s.bytes, 1, s.size, file) != s.size) fprintf(stderr, "cannot read %s\n", path), exit(2);
-    fclose(file);
+    struct stat about;
+    int file = open(path, O_RDONLY);
+    if (file >= 0 && !fstat(file, &about) && about.st_size > 0) {
+        s.size = (size_t)about.st_size;
+        s.bytes = (uint8_t *)mmap(NULL, s.size, PROT_READ, MAP_PRIVATE, file, 0);
+    }
+    if (!s.bytes || s.bytes == (uint8_t *)MAP_FAILED) fprintf(stderr, "cannot read %s\n", path), exit(2);
+    close(file);
     return s;
 }
 
@@ -266,22 +277,29 @@ static void print_hex(const uint8_t *bytes) {
     putchar('\n');
 }
 
+static void print_opened(const seed *s, const uint8_t *sum) {
+    vknn_message why = {{0}};
+    bundle b;
+    vknn_status status = bundle_open(&b, s->bytes, s->size, sum, &why);
+    if (status == VKNN_OK) use_bundle(&b);
+    printf("%d %s\n", status, why.text);
+}
+
 int main(int count, char **words) {
     seed s;
-    if (count < 3) return fprintf(stderr, "fuzz_check open|mutate|sums FILE ...\n"), 2;
-    s = read_file(words[2]);
+    if (count < 3) return fprintf(stderr, "fuzz_check open|pinned|mutate|sums FILE ...\n"), 2;
     if (!strcmp(words[1], "open")) {
-        uint8_t pinned[32] = {0};
-        vknn_message why = {{0}};
-        vknn_status status;
-        bundle b;
-        for (int i = 0; count > 3 && i < 64 && words[3][i]; i++) {
+        for (int i = 2; i < count; i++) s = read_file(words[i]), print_opened(&s, NULL), munmap(s.bytes, s.size);
+        return 0;
+    }
+    s = read_file(words[2]);
+    if (!strcmp(words[1], "pinned") && count > 3 && strlen(words[3]) == 64) {
+        uint8_t sum[32] = {0};
+        for (int i = 0; i < 64; i++) {
             char digit[2] = {words[3][i], 0};
-            pinned[i / 2] = (uint8_t)(pinned[i / 2] << 4 | strtoul(digit, NULL, 16));
+            sum[i / 2] = (uint8_t)(sum[i / 2] << 4 | strtoul(digit, NULL, 16));
         }
-        status = bundle_open(&b, s.bytes, s.size, count > 3 ? pinned : NULL, &why);
-        if (status == VKNN_OK) use_bundle(&b);
-        printf("%d %s\n", status, why.text);
+        print_opened(&s, sum);
     } else if (!strcmp(words[1], "mutate") && count > 4) {
         uint64_t most = strtoull(words[3], NULL, 10), state = strtoull(words[4], NULL, 10) * 2 + 1, through = 0, done;
         uint8_t *work = (uint8_t *)malloc(s.size);
@@ -290,8 +308,20 @@ int main(int count, char **words) {
         for (; done < most; done++) through += (uint64_t)mutate(&s, &state, work);
         printf("%llu mutations, %llu let through\n", (unsigned long long)done, (unsigned long long)through);
         free(work);
+    } else if (!strcmp(words[1], "flips") && count > 4) {
+        uint8_t *work = (uint8_t *)malloc(s.size);
+        if (!work) return 2;
+        memcpy(work, s.bytes, s.size);
+        for (size_t i = 0; i < s.size && i < strtoull(words[3], NULL, 10); i++)
+            for (int bit = 0; bit < 8; bit++) {
+                work[i] ^= (uint8_t)(1 << bit);
+                if (try_bytes(work, s.size, words[4][0] == '1')) printf("%lu\n", (unsigned long)i), bit = 8;
+                work[i] = s.bytes[i];
+            }
+        free(work);
     } else if (!strcmp(words[1], "sums")) {
-        for (size_t n = 0; n <= s.size; n++) {
+        size_t last = count > 4 ? strtoul(words[4], NULL, 10) : s.size;
+        for (size_t n = count > 4 ? strtoul(words[3], NULL, 10) : 0; n <= last && n <= s.size; n++) {
             uint8_t sum[32];
             uint8_t *copy = (uint8_t *)malloc(n ? n : 1);
             if (!copy) return 2;
@@ -302,6 +332,6 @@ int main(int count, char **words) {
             free(copy);
         }
     } else return 2;
-    free(s.bytes);
+    munmap(s.bytes, s.size);
     return 0;
 }

@@ -1,4 +1,4 @@
-"""Bundles taken apart, changed and put together again with right sums, and one that has all of it."""
+"""Bundles taken apart, changed and joined again with right sums; and one that has everything."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from vknn.bundle.tables import Tables
 from vknn.bundle.writer import write
 
 HEADER_BYTES, ENTRY = schema.HEADER.dtype.itemsize, schema.SECTION.dtype
-_BYTES = {schema.DATA.section, schema.SPIRV.section, schema.STRINGS.section}
 
 
 @dataclass
@@ -40,8 +39,8 @@ class Parts:
         """The records of a kind; what is written to them is in the bundle."""
         return np.frombuffer(self.bodies[record.section], record.dtype)
 
-    def entry(self, section: int) -> np.void:
-        """The entry of a section in the section table; may be written to."""
+    def entry(self, section: int) -> np.ndarray:
+        """The entry of a section in the section table, an array of one; may be written to."""
         [found] = np.flatnonzero(self.entries["kind"] == section)
         return self.entries[found : found + 1]
 
@@ -54,26 +53,41 @@ class Parts:
     def without(self, section: int) -> None:
         """Removal of a section."""
         self.entries = self.entries[self.entries["kind"] != section]
+        self.header["sections"] -= 1
         del self.bodies[section]
 
-    def joined(self, sums: bool = True) -> bytes:
-        """The file: sections where their entries say, as far as they fit; with ``sums`` all right."""
+    def grow(self, record: Record, rows: np.ndarray) -> None:
+        """Records added behind those of a kind; all sections move."""
+        self.bodies[record.section] += rows.tobytes()
+        at = HEADER_BYTES + self.entries.nbytes
+        self.entries["nbytes"] = [len(body) for body in self.bodies.values()]
+        count = len(self.bodies[record.section]) // record.dtype.itemsize
+        self.entries["count"][self.entries["kind"] == record.section] = count
+        for entry, kind in zip(self.entries, self.bodies, strict=True):
+            alignment = schema.DATA_ALIGNMENT if kind == schema.DATA.section else schema.ALIGNMENT
+            entry["offset"] = -(-at // alignment) * alignment
+            at = int(entry["offset"] + entry["nbytes"])
+        self.header["file_bytes"] = at
+
+    def joined(self, room: int | None = None) -> bytes:
+        """The file with right sums: sections where their entries say, as far as they fit.
+
+        ``room``: bytes that are made of it; None: all that the header says.
+        """
         entries, header = self.entries.copy(), self.header.copy()
-        size = int(header["file_bytes"][0])
-        out = bytearray(size if size < 1 << 24 else 0)
-        for entry, (kind, body) in zip(entries, self.bodies.items(), strict=True):
+        out = bytearray(int(header["file_bytes"][0]) if room is None else room)
+        # From the last one on: where sections overlap, those in front stay whole.
+        for entry, (kind, body) in reversed([*zip(entries, self.bodies.items(), strict=True)]):
             at = int(entry["offset"])
             if at + len(body) <= len(out):
                 out[at : at + len(body)] = body
-            if sums and kind != schema.DATA.section:
+            if kind != schema.DATA.section:
                 entry["crc"] = zlib.crc32(body)
-        table = entries.tobytes()
-        if sums:
-            header["table_crc"] = zlib.crc32(table)
-        out[: HEADER_BYTES + len(table)] = header.tobytes() + table
-        if sums:
-            out[32:64] = bytes(32)
-            out[32:64] = hashlib.sha256(out).digest()
+        header["table_crc"] = zlib.crc32(entries.tobytes())
+        header["sha256"] = 0
+        front = header.tobytes() + entries.tobytes()
+        out[: len(front)] = front
+        out[32:64] = hashlib.sha256(out).digest()
         return bytes(out)
 
 

@@ -79,7 +79,9 @@ def numbers(source: Kind, target: Kind, count: int = SIZE) -> np.ndarray:
     if source in FLOATS:
         if target in (*FLOATS, Kind.FLOAT64):
             # Of the whole range of float16, with what is between its numbers and below them.
-            found = (random.standard_normal(count) * 10.0 ** random.integers(-9, 5, count)).astype("f4")
+            found = (random.standard_normal(count) * 10.0 ** random.integers(-9, 5, count)).astype(
+                "f4"
+            )
             found[:10] = SPECIAL
         else:
             found = random.uniform(max(low, -3e4), min(high, 3e4), count).astype("f4")
