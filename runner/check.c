@@ -25,8 +25,10 @@ typedef struct bundle { /* typed views into the file; a section that is missing 
 
 /* Sizes stay below it, so that sums of a few of them, and products with small numbers, cannot overflow. */
 #define MOST_BYTES ((uint64_t)1 << 48)
-#define MOST_INVOCATIONS ((uint64_t)1 << 40) /* of a run: a minute and more on any device */
+#define MOST_INVOCATIONS ((uint64_t)1 << 36) /* of a run: seconds on a GPU, minutes elsewhere */
 #define MOST_VISITS ((uint64_t)1 << 29) /* words of SPIR-V that are looked at: pipelines share modules */
+#define MOST_SLOTS 32 /* of a pipeline, as these are */
+#define MOST_CONSTANTS 128
 enum { UNIFORM_TEXEL = 4, STORAGE_TEXEL = 5, STORAGE_BUFFER = 7 }; /* VkDescriptorType */
 
 #if defined(__GNUC__)
@@ -267,8 +269,8 @@ static vknn_status check_fields(const bundle *b, vknn_message *why) {
     EACH_NEEDS(step, steps, kind, r->kind <= VKB_STEP_BARRIER)
     EACH_NEEDS(step, steps, push, r->push % 4 == 0)
     EACH_NEEDS(pipeline, pipelines, module, r->module < b->module_count)
-    EACH_NEEDS(pipeline, pipelines, constants, r->constants <= 128)
-    EACH_NEEDS(pipeline, pipelines, slots, r->slots <= 32)
+    EACH_NEEDS(pipeline, pipelines, constants, r->constants <= MOST_CONSTANTS)
+    EACH_NEEDS(pipeline, pipelines, slots, r->slots <= MOST_SLOTS)
     EACH_NEEDS(pipeline, pipelines, push_bytes, r->push_bytes % 4 == 0)
     EACH_NEEDS(pipeline, pipelines, flags, r->flags <= 1)
     EACH_NEEDS(module, modules, offset, r->offset % 4 == 0 && within(r->offset, r->nbytes, b->spirv_bytes))

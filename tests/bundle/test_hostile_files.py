@@ -38,8 +38,8 @@ FREE = {
     "slot": {"access"},
     "binding": {"buffer", "format"},
     "port": {
-        "name", "type", "dims", "buffer", "count", "open_axis", "layout", "first_labels", "labels",
-        "picture", "quantized", "scale", "zero_point",
+        "name", "type", "rank", "dims", "buffer", "count", "open_axis", "layout", "first_labels",
+        "labels", "picture", "quantized", "scale", "zero_point",
     },
     "submit": {"end"},
     "blob": {"offset", "nbytes", "crc"},
