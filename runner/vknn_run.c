@@ -994,12 +994,6 @@ static vknn_status make_memory(vknn_net *net, uint64_t limit) {
 
 static const uint8_t element_bytes[] = {4, 2, 1, 1, 2, 2, 4, 4, 8, 8, 1, 8};
 
-static uint64_t port_bytes(const vkb_port *p) {
-    uint64_t bytes = element_bytes[p->type];
-    for (uint32_t i = 0; i < p->rank; i++) bytes *= p->dims[i];
-    return bytes;
-}
-
 /* Where the host sees a buffer: in place, or in staging memory. */
 static int seen(vknn_net *net, uint32_t buffer, uint32_t staging, place *at) {
     block *k = &net->blocks[staging];
