@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _runner(args: argparse.Namespace) -> None:
-    """The same of what vknn-run wrote, which knows neither kernels' sources nor the host's times."""
+    """The same of what vknn-run wrote, which knows neither sources nor the times of the host."""
     if args.html is not None or args.verify is not None:
         raise VknnError(
             f"{args.profile}: a page needs the kernels' sources, which vknn-run does not have: "
