@@ -341,7 +341,7 @@ static vknn_status make_instance(vknn_context *c, vknn_message *why) {
         VK("asking for Vulkan's version", EnumerateInstanceVersion(&version));
         if (version < VK_API_VERSION_1_1) FAIL(VKNN_ERROR_DEVICE, "the Vulkan loader is of 1.0; 1.1 is needed");
         status = list_extensions(c, NULL, &all, why);
-        if (has(&all, portability)) info.flags = info.enabledExtensionCount = 1; /* ..._ENUMERATE_PORTABILITY_BIT_KHR */
+        if (!status && has(&all, portability)) info.flags = info.enabledExtensionCount = 1; /* ..._ENUMERATE_PORTABILITY_BIT_KHR */
         allocated(&c->options, all.extensions, 0);
         TRY(status);
         VK("creating the Vulkan instance (is a driver installed?)", CreateInstance(&info, NULL, &c->instance));
