@@ -982,7 +982,7 @@ static vknn_status finish(vknn_net *net) {
     for (uint64_t left = net->limit; net->in_flight; left -= left < slice ? left : slice) {
         VkResult code = c->vk.WaitForFences(c->device, 1, &net->fence, VK_TRUE, left < slice ? left : slice);
         int cancelled;
-        if (code == VK_SUCCESS || code == VK_ERROR_DEVICE_LOST) net->in_flight = 0;
+        if (code == VK_SUCCESS) net->in_flight = 0;
         TRY(checked(c, code, "waiting for the device", why));
         if (code != VK_TIMEOUT) continue;
         MUTEX(lock, &c->lock);
@@ -1008,6 +1008,11 @@ static vknn_status done(vknn_net *net, VkCommandBuffer commands) {
 
 static vknn_status ready(vknn_net *net) {
     NET(net);
+    int lost;
+    MUTEX(lock, &c->lock);
+    lost = c->lost;
+    MUTEX(unlock, &c->lock);
+    if (lost) return checked(c, VK_ERROR_DEVICE_LOST, "an earlier call", why);
     if (net->in_flight) FAIL(VKNN_ERROR_ARGUMENT, "a run is under way; call vknn_wait first");
     return VKNN_OK;
 }
@@ -1371,11 +1376,14 @@ vknn_status vknn_net_open_memory(vknn_context *c, const void *bytes, size_t size
     return new_net(c, NULL, bytes, size, options, net, why);
 }
 
-/* The device is done with the net, or lost. */
+/* The device is done with the net. One that is lost may still be at work: then all of it is waited for. */
 static void settle(vknn_net *net) {
-    const vknn_context *c = net->context;
-    for (int i = 0; net->in_flight && i < 4; i++)
-        net->in_flight = c->vk.WaitForFences(c->device, 1, &net->fence, VK_TRUE, UINT64_MAX) != VK_SUCCESS;
+    vknn_context *c = net->context;
+    if (net->in_flight && c->vk.WaitForFences(c->device, 1, &net->fence, VK_TRUE, UINT64_MAX) != VK_SUCCESS) {
+        MUTEX(lock, &c->lock);
+        c->vk.DeviceWaitIdle(c->device);
+        MUTEX(unlock, &c->lock);
+    }
     net->in_flight = 0;
 }
 
