@@ -109,7 +109,9 @@ class Network:
             for name in names:
                 if name not in specs:
                     listed = ", ".join(map(repr, specs)) or "none"
-                    raise InputError(f"{what} for {name!r:.200}: no such input (there are {listed})")
+                    raise InputError(
+                        f"{what} for {name!r:.200}: no such input (there are {listed})"
+                    )
         for name, dims in self._shapes.items():
             shape = specs[name].shape
             if not dims and shape != ():

@@ -44,4 +44,6 @@ class PortedPlan:
 
 def ported(model: Model, graph: Graph, plan: Plan, limits: DeviceLimits) -> PortedPlan:
     rows = [PortRow(n, p, Direction.INPUT) for n, p in plan.inputs.items()]
-    return PortedPlan(plan, rows + [PortRow(n, p, Direction.OUTPUT) for n, p in plan.outputs.items()])
+    return PortedPlan(
+        plan, rows + [PortRow(n, p, Direction.OUTPUT) for n, p in plan.outputs.items()]
+    )

@@ -115,7 +115,11 @@ def _step(
                 "nbytes": step.nbytes,
             }  # fmt: skip
         case Fill():
-            row |= {"kind": int(StepKind.FILL), "target": step.buffer, "word": step.word & 0xFFFFFFFF}
+            row |= {
+                "kind": int(StepKind.FILL),
+                "target": step.buffer,
+                "word": step.word & 0xFFFFFFFF,
+            }
         case Dispatch():
             key = next(keys)
             first, count = tables.add(
@@ -133,9 +137,7 @@ def _step(
     return tuple(row.values())
 
 
-def _pipeline(
-    tables: Tables, step: Dispatch, key: PipelineKey, shared: Mapping[bytes, int]
-) -> int:
+def _pipeline(tables: Tables, step: Dispatch, key: PipelineKey, shared: Mapping[bytes, int]) -> int:
     slots = [(DESCRIPTOR_TYPES[b.view], _ACCESS[b.access]) for b in step.bindings]
     module, full = tables.module(key.spirv, shared[key.spirv]), has_matrices(key.spirv)
     return tables.pipeline(step.kernel, module, _constants(key), slots, key.push, full)

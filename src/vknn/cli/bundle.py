@@ -134,6 +134,7 @@ def _check_table(title: str, rows: Sequence[tuple[BundlePlan, Difference]]) -> T
 def _show_file(document: Mapping[str, Any]) -> None:
     table = Table(show_header=False, title=_cell(document["file"]), title_justify="left")
     sections = ", ".join(f"{n} {size:,}" for n, size in document["sections"].items())
+    meta = document["meta"]
     spirv = sum(module["bytes"] for module in document["modules"])
     for name, text in {
         "format": f"version {document['version']}",
@@ -141,7 +142,7 @@ def _show_file(document: Mapping[str, Any]) -> None:
         "SHA-256 to pin": document["sha256"],
         "sections": sections,
         "modules": f"{len(document['modules'])} of {spirv:,} bytes",
-        "written by": ", ".join(f"{k} {v}" for k, v in document["meta"].items()),
+        "made by": ", ".join(f"{k} {v}" for k, v in meta.items() if isinstance(v, (str, int))),
     }.items():
         table.add_row(name, _cell(text))
     show(table)

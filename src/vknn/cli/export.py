@@ -123,9 +123,11 @@ def _array(spec: TensorSpec, text: str) -> np.ndarray:
     if not np.array_equal(array, np.asarray(numbers)) and spec.dtype.kind != "f":
         raise InputError(f"input {spec.name!r} is of {spec.dtype_name}, which {text!r:.80} is not")
     if spec.fixed is not None and array.size in (1, int(np.prod(spec.fixed))):
-        return np.ascontiguousarray(np.broadcast_to(array, spec.fixed)) if (
-            array.size == 1
-        ) else array.reshape(spec.fixed)
+        return (
+            np.ascontiguousarray(np.broadcast_to(array, spec.fixed))
+            if (array.size == 1)
+            else array.reshape(spec.fixed)
+        )
     return array.reshape(()) if array.size == 1 else array
 
 
