@@ -80,7 +80,9 @@ def numbers(source: Kind, target: Kind, count: int = SIZE) -> np.ndarray:
     if source in FLOATS:
         if target in (*FLOATS, Kind.FLOAT64):
             # Of the whole range of float16, with what is between its numbers and below them.
-            found = (random.standard_normal(count) * 10.0 ** random.integers(-9, 5, count)).astype("f4")
+            found = (random.standard_normal(count) * 10.0 ** random.integers(-9, 5, count)).astype(
+                "f4"
+            )
             found[:10] = SPECIAL
         else:
             found = random.uniform(max(low, -3e4), min(high, 3e4), count).astype("f4")
@@ -187,7 +189,9 @@ INTEGERS = [kind for kind in Kind if kind not in (*FLOATS, Kind.FLOAT64, Kind.BO
 
 @pytest.mark.parametrize("kind", INTEGERS, ids=lambda k: k.name.lower())
 def test_floats_beyond_the_range_become_its_ends(device: Device, kind: Kind) -> None:
-    given = np.array([np.inf, -np.inf, np.nan, 127.5, 300, -300, 7e4, -7e4, 5e9, -5e9, 2e19, 0], "f4")
+    given = np.array(
+        [np.inf, -np.inf, np.nan, 127.5, 300, -300, 7e4, -7e4, 5e9, -5e9, 2e19, 0], "f4"
+    )
     given = np.append(given, np.float32([2.0**31, -(2.0**31), 2.0**32, 2.0**63, -(2.0**63), -0.9]))
     made = converted(device, Conversion(Kind.FLOAT32, kind, given.size), given)
     (wanted,) = Cast(DType(kind.name.lower())).reference(given)

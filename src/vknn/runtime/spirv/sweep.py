@@ -12,13 +12,12 @@ back. The workgroup size is a constant that its decoration alone names; it stays
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from vknn.runtime.spirv import words
-from vknn.runtime.spirv.words import Instruction
 
 # Opcodes that only this module needs.
 _SOURCE_CONTINUED, _SOURCE, _SOURCE_EXTENSION, _STRING, _LINE = 2, 3, 4, 7, 8
@@ -78,14 +77,15 @@ def swept(spirv: bytes) -> bytes:
     if starts is None:
         return spirv
     module = _Module(code, starts)
-    if not module.is_whole():
+    if not module.is_plain():
         return spirv
-    body = module.swept_functions()
-    if body is None:
+    try:
+        kept = module.swept_functions()
+    except _NotWhole:
         return spirv
-    declared = module.declared(body)
-    head = np.array([*code[: words.HEADER_WORDS].tolist(), *words.flat(declared)], np.uint32)
-    return head.tobytes() + code[body].tobytes()
+    module.keep_declarations(kept)
+    kept[: words.HEADER_WORDS] = True
+    return code[kept].tobytes()
 
 
 def _starts(code: np.ndarray) -> np.ndarray | None:
@@ -106,7 +106,7 @@ def _starts(code: np.ndarray) -> np.ndarray | None:
     return found if last + (int(code[last]) >> 16) == end else None
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Block:
     """A block: its instructions, by index, from the label to behind its terminator."""
 
@@ -114,14 +114,17 @@ class _Block:
     behind: int
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Function:
     """A function: its instructions, by index, and its blocks by their labels, in order."""
 
     first: int
     behind: int
-    result: int
-    blocks: dict[int, _Block] = field(default_factory=dict)
+    blocks: dict[int, _Block]
+
+
+class _NotWhole(Exception):
+    """Functions are not made of whole blocks."""
 
 
 class _Module:
@@ -134,93 +137,106 @@ class _Module:
         self._words: list[int] = code.tolist()
         self._at: list[int] = [*starts.tolist(), len(code)]
         self._opcodes: list[int] = self.opcodes.tolist()
-        functions = np.flatnonzero(self.opcodes == words.FUNCTION)
-        self.first = int(functions[0]) if len(functions) else len(starts)
-        self._functions = self._found_functions(functions.tolist())
+        self._functions = self._indices(words.FUNCTION)
+        self._labels, self._calls = self._indices(words.LABEL), self._indices(_CALL)
+        self._phis = self._indices(words.PHI)
+        self.first = int(self._functions[0]) if len(self._functions) else len(starts)
 
-    def is_whole(self) -> bool:
-        """Whether functions are made of whole blocks, and nothing is declared in other ways."""
+    def is_plain(self) -> bool:
+        """Whether nothing is declared in ways that are not known here."""
         declared = self._opcodes[: self.first]
-        if self._functions is None or {_GROUP_DECORATE, _DECORATION_GROUP, _EXT_INST} & {*declared}:
-            return False
-        labels = {label for f in self._functions for label in f.blocks}
-        every = [block for f in self._functions for block in f.blocks.values()]
-        return all(
-            labels.issuperset((*self._targets(block), *self._merges(block))) for block in every
-        )
+        return not {_GROUP_DECORATE, _DECORATION_GROUP, _EXT_INST} & {*declared}
 
-    def swept_functions(self) -> np.ndarray | None:
-        """Which words are left of all functions; None where a loop would lose its way back."""
-        assert self._functions is not None
-        by_result = {f.result: f for f in self._functions}
+    def swept_functions(self) -> np.ndarray:
+        """Which words are left of all functions. Raises _NotWhole."""
+        results = self.code[self.starts[self._functions] + 2].tolist()
+        places = {result: place for place, result in enumerate(results)}
         entries = range(self.first)
         waiting = [self._operands(n)[1] for n in entries if self._opcodes[n] == _ENTRY_POINT]
         kept = np.zeros(len(self.code), bool)
         seen: set[int] = set()
         while waiting:
-            function = by_result.get(waiting.pop())
-            if function is None or function.result in seen:
+            result = waiting.pop()
+            if result not in places or result in seen:
                 continue
-            seen.add(function.result)
-            reached = self._reached(function)
-            if not self._keep(function, reached, kept):
-                return None
-            for label in reached:
-                block = function.blocks[label]
-                for n in range(block.first, block.behind):
-                    if self._opcodes[n] == _CALL:
-                        waiting.append(self._operands(n)[2])
+            seen.add(result)
+            function = self._function(places[result])
+            self._keep(function, kept)
+            calls = self._between(self._calls, function.first, function.behind)
+            waiting += [self._operands(n)[2] for n in calls if kept[self._at[n]]]
+        for n in (*self._indices(_LINE).tolist(), *self._indices(_NO_LINE).tolist()):
+            kept[self._at[n] : self._at[n + 1]] = False
+        kept[self.starts[self._indices(words.NOP)]] = False
         return kept
 
-    def declared(self, body: np.ndarray) -> list[Instruction]:
-        """What stands before the functions, without what nothing names any more."""
+    def keep_declarations(self, kept: np.ndarray) -> None:
+        """Marks of what stands before the functions all that is named still."""
+        used = self._used(kept)
         numbers = np.flatnonzero(~np.isin(self.opcodes[: self.first], _DEBUG)).tolist()
-        declarations = [(self._opcodes[n], self._operands(n)) for n in numbers]
-        used = self._used(body)
-        variables = {o[1] for opcode, o in declarations if opcode == words.VARIABLE}
+        declarations = [(n, self._opcodes[n], self._operands(n)) for n in numbers]
+        variables = {o[1] for _, opcode, o in declarations if opcode == words.VARIABLE}
         # The workgroup size is named by its decoration alone.
         built_in = {
-            o[0] for opcode, o in declarations if opcode == words.DECORATE and o[1] == _BUILT_IN
+            o[0] for _, opcode, o in declarations if opcode == words.DECORATE and o[1] == _BUILT_IN
         }
         used |= built_in - variables
-        found: list[Instruction] = []
-        for opcode, operands in reversed(declarations):
+        for n, opcode, operands in reversed(declarations):
+            stays = True
             if opcode in _ANNOTATIONS:
-                if operands[0] in used:
-                    found.append((opcode, operands))
-                    if opcode == _DECORATE_ID:
-                        used.update(operands[2:])
-            elif opcode == _ENTRY_POINT:
-                found.append((opcode, _entry(operands, used)))
+                stays = operands[0] in used
+                if stays and opcode == _DECORATE_ID:
+                    used.update(operands[2:])
             elif opcode in (_EXECUTION_MODE, _EXECUTION_MODE_ID) or not _has_result(opcode):
                 used.update(operands[2:] if opcode == _EXECUTION_MODE_ID else ())
-                found.append((opcode, operands))
-            elif operands[0 if opcode in _TYPES or opcode == _EXT_INST_IMPORT else 1] in used:
-                used.update(_named(opcode, operands))
-                found.append((opcode, operands))
-        return found[::-1]
+            else:
+                place = 0 if opcode in _TYPES or opcode == _EXT_INST_IMPORT else 1
+                stays = operands[place] in used
+                if stays:
+                    used.update(_named(opcode, operands))
+            if stays:
+                kept[self._at[n] : self._at[n + 1]] = True
+            if opcode == _ENTRY_POINT:
+                self._keep_entry(n, operands, used, kept)
+
+    def _keep_entry(
+        self, n: int, operands: Sequence[int], used: set[int], kept: np.ndarray
+    ) -> None:
+        """Leaves to an entry point those of its variables that are used."""
+        # The name is words up to the first that holds a zero byte.
+        behind = next(place for place in range(2, len(operands)) if _holds_end(operands[place])) + 1
+        start = self._at[n] + 1
+        gone = [place for place in range(behind, len(operands)) if operands[place] not in used]
+        kept[[start + place for place in gone]] = False
+        self.code[start - 1] = _first(_ENTRY_POINT, len(operands) - len(gone))
 
     def _operands(self, n: int) -> list[int]:
         return self._words[self._at[n] + 1 : self._at[n + 1]]
 
-    def _found_functions(self, firsts: Sequence[int]) -> list[_Function] | None:
-        """The functions; None where they are not made of whole blocks."""
-        found = []
-        for place, first in enumerate(firsts):
-            last = firsts[place + 1] - 1 if place + 1 < len(firsts) else len(self.starts) - 1
-            if self._opcodes[last] != _FUNCTION_END:
-                return None
-            function = _Function(first, last + 1, self._operands(first)[1])
-            labels = [n for n in range(first, last) if self._opcodes[n] == words.LABEL]
-            head = self._opcodes[first + 1 : labels[0] if labels else last]
-            if any(opcode != _PARAMETER for opcode in head):
-                return None
-            for label, behind in zip(labels, [*labels[1:], last], strict=True):
-                if behind == label + 1:
-                    return None
-                function.blocks[self._operands(label)[0]] = _Block(label, behind)
-            found.append(function)
+    def _indices(self, opcode: int) -> np.ndarray:
+        return np.flatnonzero(self.opcodes == opcode)
+
+    @staticmethod
+    def _between(indices: np.ndarray, first: int, behind: int) -> list[int]:
+        """Those of sorted indices that lie in a range."""
+        low, high = np.searchsorted(indices, (first, behind)).tolist()
+        found: list[int] = indices[low:high].tolist()
         return found
+
+    def _function(self, place: int) -> _Function:
+        """The function at a place among them."""
+        first, last = int(self._functions[place]), len(self.starts) - 1
+        if place + 1 < len(self._functions):
+            last = int(self._functions[place + 1]) - 1
+        labels = self._between(self._labels, first, last)
+        head = self._opcodes[first + 1 : labels[0] if labels else last]
+        if self._opcodes[last] != _FUNCTION_END or any(opcode != _PARAMETER for opcode in head):
+            raise _NotWhole
+        blocks = {}
+        for label, behind in zip(labels, [*labels[1:], last], strict=True):
+            if behind == label + 1:
+                raise _NotWhole
+            blocks[self._words[self._at[label] + 1]] = _Block(label, behind)
+        return _Function(first, last + 1, blocks)
 
     def _targets(self, block: _Block) -> Sequence[int]:
         """Labels of the blocks that come next."""
@@ -242,62 +258,73 @@ class _Module:
             return self._operands(block.behind - 2)[:2]
         return ()
 
-    def _reached(self, function: _Function) -> dict[int, None]:
-        """Labels of the blocks that paths lead to."""
-        first = next(iter(function.blocks), None)
-        if first is None:
-            return {}
-        reached, waiting = {first: None}, [first]
+    def _reached(self, function: _Function) -> dict[int, Sequence[int]]:
+        """Labels of the blocks that paths lead to, and of those that come next."""
+        waiting = list(function.blocks)[:1]
+        reached: dict[int, Sequence[int]] = {}
         while waiting:
-            for target in self._targets(function.blocks[waiting.pop()]):
-                if target not in reached:
-                    reached[target] = None
-                    waiting.append(target)
+            label = waiting.pop()
+            if label not in reached:
+                if label not in function.blocks:
+                    raise _NotWhole
+                reached[label] = self._targets(function.blocks[label])
+                waiting += reached[label]
         return reached
 
-    def _keep(self, function: _Function, reached: dict[int, None], kept: np.ndarray) -> bool:
-        """Marks the words of a function that stay; False where they cannot be told."""
+    def _keep(self, function: _Function, kept: np.ndarray) -> None:
+        """Marks the words of a function that stay."""
+        reached = self._reached(function)
         first, last = function.first, function.behind - 1
         head = next(iter(function.blocks.values())).first if function.blocks else last
         kept[self._at[first] : self._at[head]] = True
         kept[self._at[last] : self._at[last + 1]] = True
-        edges: dict[int, set[int]] = {}
         stubs: dict[int, int | None] = {}
         for label in reached:
             block = function.blocks[label]
             kept[self._at[block.first] : self._at[block.behind]] = True
-            for target in self._targets(block):
-                edges.setdefault(target, set()).add(label)
             for place, target in enumerate(self._merges(block)):
                 if target not in reached:
                     stubs[target] = label if place else None
         for label, back in stubs.items():
-            if not self._stub(function.blocks[label], back, kept):
-                return False
-            if back is not None:
-                edges.setdefault(back, set()).add(label)
-        for label in reached:
-            block = function.blocks[label]
-            for n in range(block.first + 1, block.behind):
-                if self._opcodes[n] in (words.NOP, _LINE, _NO_LINE):
-                    kept[self._at[n] : self._at[n + 1]] = False
-                elif self._opcodes[n] == words.PHI and not self._phi(n, edges[label], kept):
-                    return False
-        return True
+            if label not in function.blocks:
+                raise _NotWhole
+            self._stub(function.blocks[label], back, kept)
+        phis = self._between(self._phis, first, last)
+        if any(kept[self._at[n]] for n in phis):
+            self._keep_phis(function, reached, stubs, kept)
 
-    def _stub(self, block: _Block, back: int | None, kept: np.ndarray) -> bool:
+    def _stub(self, block: _Block, back: int | None, kept: np.ndarray) -> None:
         """Marks and makes a block of one jump ``back``, or one that nothing reaches."""
         label, behind = self._at[block.first], self._at[block.behind]
         made = [_first(_UNREACHABLE, 0)] if back is None else [_first(words.BRANCH, 1), back]
         if behind - len(made) < self._at[block.first + 1]:
-            return False
+            raise _NotWhole
         self.code[behind - len(made) : behind] = made
         kept[label : self._at[block.first + 1]] = True
         kept[behind - len(made) : behind] = True
-        return True
 
-    def _phi(self, n: int, parents: set[int], kept: np.ndarray) -> bool:
-        """Leaves the pairs of these parents to a phi; False where one of them has none."""
+    def _keep_phis(
+        self,
+        function: _Function,
+        reached: Mapping[int, Sequence[int]],
+        stubs: Mapping[int, int | None],
+        kept: np.ndarray,
+    ) -> None:
+        """Leaves to phis the pairs of the parents that are left."""
+        parents: dict[int, set[int]] = {}
+        for label, targets in reached.items():
+            for target in targets:
+                parents.setdefault(target, set()).add(label)
+        for label, back in stubs.items():
+            if back is not None:
+                parents.setdefault(back, set()).add(label)
+        for label in reached:
+            block = function.blocks[label]
+            for n in self._between(self._phis, block.first, block.behind):
+                self._phi(n, parents.get(label, set()), kept)
+
+    def _phi(self, n: int, parents: set[int], kept: np.ndarray) -> None:
+        """Leaves the pairs of these parents to a phi."""
         start, operands = self._at[n], self._operands(n)
         left = 0
         for place in range(2, len(operands), 2):
@@ -305,8 +332,9 @@ class _Module:
                 left += 1
             else:
                 kept[start + 1 + place : start + 3 + place] = False
+        if left != len(parents):  # a loop whose way back was another block
+            raise _NotWhole
         self.code[start] = _first(words.PHI, 2 + 2 * left)
-        return left == len(parents)
 
     def _used(self, body: np.ndarray) -> set[int]:
         """The words of functions that may be ids: too many, if any, but all that are."""
@@ -323,13 +351,6 @@ class _Module:
 
 def _first(opcode: int, operands: int) -> int:
     return words.first_word(opcode, operands)
-
-
-def _entry(operands: Sequence[int], used: set[int]) -> Sequence[int]:
-    """An entry point's operands with those of its variables that are used."""
-    # The name is words up to the first that holds a zero byte.
-    behind = next(n for n in range(2, len(operands)) if _holds_end(operands[n])) + 1
-    return (*operands[:behind], *(v for v in operands[behind:] if v in used))
 
 
 def _holds_end(word: int) -> bool:
