@@ -6,7 +6,7 @@ import functools
 import hashlib
 import tempfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,19 @@ def digits(*targets: str) -> bytes:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "digits.vkb"
         export(DIGITS, path, targets=targets, example=False)
+        return path.read_bytes()
+
+
+@functools.cache
+def relu() -> bytes:
+    """A bundle of one step, without an example: "data", float32 of 2 x 3 x 4, becomes "y"."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        layers = "7767517\n2 2\nInput data 0 1 data\nReLU relu 1 1 data y\n"
+        (folder / "relu.param").write_text(layers)
+        (folder / "relu.bin").write_bytes(b"")
+        path = folder / "relu.vkb"
+        export(folder / "relu.param", path, shapes={"data": (2, 3, 4)}, example=False)
         return path.read_bytes()
 
 
@@ -101,3 +114,16 @@ def with_example(
             "data": data,
         },
     )
+
+
+def with_labels(bundle: Bundle, texts: Sequence[str]) -> bytes:
+    """The file with labels for the outputs of its plans."""
+    strings, rows = bundle.sections["strings"].tobytes(), []
+    for text in texts:
+        rows.append((len(strings), 0))
+        strings += text.encode() + b"\0"
+    ports = bundle.tables[schema.PORT].copy()
+    outputs = ports["direction"] == schema.Direction.OUTPUT
+    ports["labels"][outputs] = len(texts)
+    labels = np.array(rows, schema.LABEL.dtype).tobytes()
+    return rebuilt(bundle, {"strings": strings, "label": labels, "port": ports.tobytes()})
