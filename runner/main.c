@@ -44,7 +44,7 @@ static int header_fits(char *text, size_t size, char wanted[3][256]) {
         if (quoted || (text[i] != ' ' && text[i] != '\n'))
             text[kept++] = isprint((unsigned char)text[i]) ? text[i] : '?';
     }
-    if (kept > 1 && text[kept - 2] == ',')
+    if (kept > 1 && text[kept - 2] == ',' && text[kept - 1] == '}')
         text[--kept - 1] = '}'; /* a comma may stand behind the last */
     text[kept] = 0;
     for (int i = 0; i < 3; i++)
