@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -158,8 +158,8 @@ def chosen_targets(given: TargetLike | Sequence[TargetLike]) -> list[Target]:
 
     Raises VknnError for names that nobody knows, and for files that hold no limits.
     """
-    single = isinstance(given, str | os.PathLike | DeviceLimits)
-    found = [_target(one) for one in ([given] if single else given)]  # type: ignore[list-item]
+    single = not isinstance(given, Iterable) or isinstance(given, str | os.PathLike | DeviceLimits)
+    found = [_target(one) for one in ([given] if single else given)]  # type: ignore[list-item,union-attr]
     if not found:
         raise VknnError("there are no targets: name one, such as 'generic'")
     names = [target.name for target in found]
