@@ -63,7 +63,7 @@ static int read_npy(const char *path, const vknn_port *port, void *data) {
     FILE *file = fopen(path, "rb");
     entries(port, want);
     if (file && fread(head, 1, 10, file) == 10 && !memcmp(head, "\x93NUMPY", 6) && head[6] >= 1 &&
-        head[6] <= 3 && (head[6] == 1 || fread(head + 10, 1, 2, file) == 2)) {
+        head[6] <= 3 && !head[7] && (head[6] == 1 || fread(head + 10, 1, 2, file) == 2)) {
         size_t size = head[8] | (size_t)head[9] << 8 | (size_t)head[10] << 16 | (size_t)head[11] << 24;
         size = size <= MOST_HEADER && fread(text, 1, size, file) == size ? size : 0;
         fits = header_fits(text, size, want);

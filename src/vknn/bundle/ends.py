@@ -6,7 +6,6 @@ nothing but that: the cast goes, the port has the user's type.
 
 from __future__ import annotations
 
-
 from vknn.bundle.conversions import Kind, can_convert
 from vknn.graph import DType, Graph, Node, TensorType, Value
 from vknn.ops.elementwise.binary import Cast

@@ -47,9 +47,7 @@ class Form:
         return TensorType(self.dims, DType.of(np.empty(0, self.dtype)))
 
 
-def input_form(
-    model: Model, name: str, type_: TensorType, given: Mapping[str, TensorType]
-) -> Form:
+def input_form(model: Model, name: str, type_: TensorType, given: Mapping[str, TensorType]) -> Form:
     """Form of an input that the graph takes in this type; ``given``: the user's own types.
 
     Raises ExportError.

@@ -168,9 +168,7 @@ class _Porting:
         self.outputs[name] = Port(
             buffer, form.type, count, form.open_axis if counted else 0, as_typed=True
         )
-        self.ports.append(
-            described(self.model, name, Direction.OUTPUT, form, buffer, count=count)
-        )
+        self.ports.append(described(self.model, name, Direction.OUTPUT, form, buffer, count=count))
 
     def _state(self, name: str, value: Value) -> None:
         into = self.inputs.get(name)
@@ -200,9 +198,7 @@ class _Porting:
             return self._given[value]
         raise ExportError([f"output {name!r} is not made by the plan: it needs a step on the host"])
 
-    def _converted(
-        self, name: str, conversion: Conversion, held: _Held, port: Port | None
-    ) -> int:
+    def _converted(self, name: str, conversion: Conversion, held: _Held, port: Port | None) -> int:
         """The buffer of an output: that of the plan's port where nothing is to be done."""
         if port is not None and conversion.is_copy:
             return port.buffer

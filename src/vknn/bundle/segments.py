@@ -19,7 +19,6 @@ from vknn.planning import outlined
 _CUT = "cut the network in front of it with --outputs"
 
 
-
 def planned(graph: Graph, limits: DeviceLimits, options: LoweringOptions) -> tuple[Graph, Plan]:
     """The graph as it runs on a device of these limits, and the plan of its one segment.
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vknn import bfloat16
-
 from vknn.bundle.conversions import Kind, kind_of
 from vknn.bundle.schema import NONE
 from vknn.bundle.tables import Tables

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +108,7 @@ def _check(args: argparse.Namespace, bundle: Bundle, plans: Sequence[BundlePlan]
                 rows += [(plan, row) for row in try_program(bundle, plan, snapshot, program)]
     good = all(row.ok for _, row in rows)
     if args.json:
-        checks = [{"plan": p.index, "target": p.target, **asdict(r), "ok": r.ok} for p, r in rows]
+        checks = [{"plan": p.index, "target": p.target, **r.to_json()} for p, r in rows]
         document = {"file": bundle.file, "sha256": bundle.sha256, "device": name, "ok": good}
         write_json({**document, "checks": checks, "not tried": reason})
         return 0 if good else 1
