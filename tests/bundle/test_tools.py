@@ -138,6 +138,7 @@ def test_a_check_needs_an_example(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "it has no example" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.device
 def test_a_checkouts_own_program_is_compiled(tmp_path: Path) -> None:
     if (reason := native.missing_compiler()) is not None:

@@ -100,12 +100,16 @@ def _suits(plan: BundlePlan) -> list[dict[str, Any]]:
 def _check(args: argparse.Namespace, bundle: Bundle, plans: Sequence[BundlePlan]) -> int:
     bundle.check_data()
     rows: list[tuple[BundlePlan, Difference]] = []
-    with open_device(args.device) as device, program_here(args.runner) as (program, reason):
+    with open_device(args.device) as device:
         name, snapshot = device.name, device.snapshot
-        for plan in plans if args.plan is not None else suiting_plans(plans, snapshot):
+        wanted = plans if args.plan is not None else suiting_plans(plans, snapshot)
+        for plan in wanted:
             rows += [(plan, row) for row in try_plan(bundle, plan, device)]
-            if program is not None:
+        with program_here(args.runner) as (program, reason):
+            for plan in wanted if program is not None else ():
+                assert program is not None
                 rows += [(plan, row) for row in try_program(bundle, plan, snapshot, program)]
+    rows.sort(key=lambda row: row[0].index)
     good = all(row.ok for _, row in rows)
     if args.json:
         checks = [{"plan": p.index, "target": p.target, **r.to_json()} for p, r in rows]
