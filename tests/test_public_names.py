@@ -17,6 +17,7 @@ NAMES = {
     "DeviceLostError",
     "DeviceTensor",
     "DeviceTimeoutError",
+    "ExportError",
     "InputError",
     "ModelFormatError",
     "NullDeviceError",

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from vknn import forks
 
 if TYPE_CHECKING:
+    from vknn.bundle.export import export
     from vknn.crosscheck.verify import verify
     from vknn.errors import (
         DeviceError,
         DeviceLostError,
         DeviceTimeoutError,
+        ExportError,
         InputError,
         ModelFormatError,
         NullDeviceError,
@@ -43,6 +45,7 @@ logging.getLogger("vknn").addHandler(logging.NullHandler())
 
 _HOMES = {
     "Session": "vknn.session",
+    "export": "vknn.bundle",
     "verify": "vknn.crosscheck",
     "profile": "vknn.profiling",
     "register_layer": "vknn.formats.custom",
@@ -62,6 +65,7 @@ __all__ = [
     "DeviceLostError",
     "DeviceTensor",
     "DeviceTimeoutError",
+    "ExportError",
     "InputError",
     "ModelFormatError",
     "NullDeviceError",
@@ -76,6 +80,7 @@ __all__ = [
     "ValidationError",
     "VknnError",
     "devices",
+    "export",
     "list_devices",
     "open_device",
     "profile",

@@ -70,14 +70,14 @@ def compile_model(
     ShapeError, UnsupportedLayerError, DeviceError.
     """
     graph = model.build(types, values)
-    _check_layers(graph, target.options.layers)
+    check_layers(graph, target.options.layers)
     if blobs or not outputs:
         kept = (*model.state, *model.variables)
         _show(graph, blobs, kept if not outputs else graph.outputs)
     return compile_graph(graph, target)
 
 
-def _check_layers(graph: Graph, layers: LayerPrecisions | None) -> None:
+def check_layers(graph: Graph, layers: LayerPrecisions | None) -> None:
     """Check that a graph has the layers of which a precision is asked for.
 
     Where data decide how a network goes on, others may come up later.

@@ -68,8 +68,8 @@ class UnsupportedLayerError(VknnError):
 
 
 def _raised_elsewhere(
-    kind: type[UnsupportedLayerError], args: tuple[Any, ...], attributes: dict[str, Any]
-) -> UnsupportedLayerError:
+    kind: type[VknnError], args: tuple[Any, ...], attributes: dict[str, Any]
+) -> VknnError:
     """An error as another process raised it."""
     error = kind.__new__(kind, *args)
     error.__dict__.update(attributes)
@@ -114,6 +114,25 @@ class OutOfMemoryError(DeviceError, MemoryError):
 
 class ShaderError(DeviceError):
     """A shader is missing, stale or does not compile."""
+
+
+class ExportError(VknnError):
+    """A model cannot be written as a bundle.
+
+    Attributes:
+        reasons: All of them, each with the layer, input or output, why, and what to do.
+        file: The model file, where known.
+    """
+
+    def __init__(self, reasons: Sequence[str], *, file: str | None = None) -> None:
+        self.reasons = tuple(reasons)
+        self.file = file
+        where = f"{file}: " if file else ""
+        super().__init__(f"{where}cannot be exported: {'; '.join(self.reasons)}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickling, as between processes: an exception's own would make a new one of its text."""
+        return _raised_elsewhere, (type(self), self.args, self.__dict__)
 
 
 class ValidationError(DeviceError):

@@ -254,6 +254,7 @@ class Port:
     and bool 32 bits. ``count``: buffer with one int32, the size of the first open dimension, where
     ``type`` is only an upper bound (``open_axis`` says which axis; all axes before it have size 1).
     ``width``: bytes of an element in the buffer. ``bfloat16``: floats of two bytes are bfloat16.
+    ``as_typed``: elements lie as ``type`` has them on the host, a byte of int8, eight of int64.
     """
 
     buffer: int
@@ -262,6 +263,7 @@ class Port:
     open_axis: int = 0
     width: int = 4
     bfloat16: bool = False
+    as_typed: bool = False
 
 
 @dataclass(frozen=True)

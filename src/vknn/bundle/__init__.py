@@ -1,1 +1,6 @@
 """Bundles: a network's plans, SPIR-V and weights in one file, which ``runner/vknn_run.c`` runs."""
+
+from vknn.bundle.export import Exported, ExportedPlan, export
+from vknn.bundle.targets import TARGETS
+
+__all__ = ["TARGETS", "Exported", "ExportedPlan", "export"]

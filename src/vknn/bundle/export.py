@@ -3,49 +3,294 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from vknn import __version__
-from vknn.bundle import schema
+from vknn import __version__, environment, gc_pause
+from vknn.bundle.modules import swept_keys
+from vknn.bundle.needs import Needs
+from vknn.bundle.network import Network, cut
 from vknn.bundle.plans import Portrait, add_plan
-from vknn.bundle.schema import NONE, Direction, ElementType
+from vknn.bundle.segments import planned
 from vknn.bundle.tables import Tables
+from vknn.bundle.targets import Target, TargetLike, chosen_targets
 from vknn.bundle.writer import write
-from vknn.graph import Graph
-from vknn.lowering import LoweringOptions, WeightCache
-from vknn.plan import DeviceLimits, Plan, Port
-from vknn.planning import outlined
-from vknn.runtime.device_array import storage_dtype
-from vknn.runtime.pipelines import pipeline_keys, shipped
+from vknn.compile import check_layers
+from vknn.errors import ExportError, InputError
+from vknn.lowering import LoweringOptions
+from vknn.named_files import named
+from vknn.output_names import asked
+from vknn.plan import Plan
+from vknn.precision import ChosenPrecision, Precision, chosen_precision
+from vknn.runtime.quirks import usable_features
+from vknn.runtime.snapshot import Snapshot
+from vknn.session import Session, by_signature
+from vknn.tool_inputs import Shapes, opened
+
+#: Bundles are made for so many plans at most.
+MOST_PLANS = 256
 
 
-def export_graph(
-    graph: Graph, path: Path, limits: DeviceLimits, options: LoweringOptions, target: str
-) -> Plan:
-    """A graph of one segment written as a bundle for a device of these limits; its plan."""
-    outline = outlined(graph, limits, options)
-    [segment] = outline.segments
-    plan = outline.lowered(segment, WeightCache())
-    tables = Tables()
-    keys = pipeline_keys(plan.dispatches, shipped)
-    ports = [_port(tables, n, p, Direction.INPUT) for n, p in plan.inputs.items()]
-    ports += [_port(tables, n, p, Direction.OUTPUT) for n, p in plan.outputs.items()]
-    shapes = ";".join(f"{n}={','.join(map(str, p.type.dims))}" for n, p in plan.inputs.items())
-    add_plan(tables, Portrait(plan, keys, {}, target, shapes, options.precision, ports))
-    write(path, tables, json.dumps({"vknn": __version__}).encode())
-    return plan
+@dataclass(frozen=True)
+class ExportedPlan:
+    """A plan of a bundle.
+
+    Attributes:
+        target: Name of the target that it was made for.
+        shapes: Its inputs' shapes, ``"data=3,224,224;mask=7"``.
+        precision: ``"fp32"``, ``"fp16"`` or ``"bf16"``.
+        steps: Number of its dispatches, copies, fills and barriers.
+        weights: Bytes of its weights, those that other plans share among them.
+        memory: Bytes of its inputs, outputs and activations on the device.
+        needs: What it needs of a device, by the names of the bundle's fields.
+    """
+
+    target: str
+    shapes: str
+    precision: str
+    steps: int
+    weights: int
+    memory: int
+    needs: Mapping[str, Any]
 
 
-def _port(tables: Tables, name: str, port: Port, direction: Direction) -> tuple[object, ...]:
-    dims = list(port.type.dims)
-    element = ElementType[np.dtype(storage_dtype(port)).name.upper()]
-    row: Mapping[str, object] = {f.name: 0 for f in schema.PORT.fields} | {
-        "name": tables.string(name), "direction": int(direction), "type": int(element),
-        "rank": len(dims), "dims": dims + [1] * (schema.MOST_AXES - len(dims)),
-        "buffer": port.buffer, "count": NONE if port.count is None else port.count,
-        "open_axis": port.open_axis,
-    }  # fmt: skip
-    return tuple(row.values())
+@dataclass(frozen=True)
+class Exported:
+    """A bundle that was written.
+
+    Attributes:
+        path: The file.
+        nbytes: Its size.
+        sha256: Its SHA-256, with the field that holds it as zeros, in hexadecimal digits: what an
+            app can pin its bundle by.
+        plans: Its plans, in the order in which a runner looks at them.
+    """
+
+    path: Path
+    nbytes: int
+    sha256: str
+    plans: tuple[ExportedPlan, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return {**asdict(self), "path": str(self.path)}
+
+
+def export(
+    model: str | os.PathLike[str] | Session,
+    path: str | os.PathLike[str],
+    *,
+    weights: str | os.PathLike[str] | None = None,
+    signature: str | None = None,
+    shapes: Shapes | Sequence[Shapes] | None = None,
+    targets: TargetLike | Sequence[TargetLike] = ("generic",),
+    precision: Precision = "fp32",
+    arithmetic: str = "fp32",
+    disable: str | Iterable[str] = (),
+    outputs: str | Iterable[str] | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    example: bool | Mapping[str, np.ndarray] = True,
+) -> Exported:
+    """A model written as a bundle (.vkb), which ``runner/vknn_run.c`` runs without Python.
+
+    Neither a Vulkan device nor a loader is needed. The bundle has a plan for each target and set of
+    shapes, targets first: a runner takes the first that suits its device. Weights that plans share
+    are stored once. The file is replaced as a whole, or left as it is.
+
+    Args:
+        model: A model file, its contents as bytes, or a session, whose weights are taken.
+        path: The file to write.
+        weights: The model's second file, as for :class:`vknn.Session`.
+        signature: Key of the signature that is exported, as for :meth:`vknn.Session.run`.
+        shapes: Shapes by input, where the model leaves them open or others are wanted; or several
+            such mappings, each of which becomes a plan.
+        targets: Names (``generic``, ``adreno-6xx``, ``adreno-7xx``, ``mali-g7xx``, ``xclipse``,
+            ``apple``, ``desktop``, ``llvmpipe``), or JSON files of limits
+            (``vknn devices --json``).
+        precision: As for :class:`vknn.Session`; each target has to have 16-bit storage for others
+            than "fp32".
+        arithmetic: As for :class:`vknn.Session`.
+        disable: As for :class:`vknn.Session`.
+        outputs: Names of the outputs that are wanted, or of blobs in the middle of the network; it
+            is cut behind them.
+        fixed: Arrays by input that become part of the network; inputs whose data decide shapes
+            have to be among them.
+        example: Whether the bundle has an input and the NumPy reference's answer to it, which
+            ``vknn-run --test`` compares with; or the arrays of that input.
+
+    Raises:
+        vknn.ExportError: It cannot be one plan on a device; all layers that are in the way are
+            named, each with a remedy.
+        vknn.InputError: Shapes, outputs or arrays do not fit the model.
+        vknn.VknnError: There is no such target or precision; the model cannot be read.
+    """
+    chosen = chosen_precision(precision, arithmetic)
+    disabled = environment.parts(disable, "disable") | environment.disabled()
+    if "fp16" in disabled:
+        chosen, arithmetic = ChosenPrecision("fp32"), "fp32"
+    wanted = [_usable(t, disabled) for t in chosen_targets(targets)]
+    _check_halves(wanted, chosen.name, arithmetic)
+    sets = _sets(shapes)
+    if len(wanted) * len(sets) > MOST_PLANS:
+        raise InputError(f"{len(wanted)} targets of {len(sets)} shapes: more than {MOST_PLANS}")
+    options = LoweringOptions(
+        disabled, precision=chosen.name, arithmetic=arithmetic, layers=chosen.for_layers()
+    )
+    names = None if outputs is None else asked(outputs)
+    with (
+        opened(model, weights, device="cpu", disable=disable) as session,
+        gc_pause.paused(),
+        np.errstate(all="ignore"),  # weights and constants may be infinite or NaN
+    ):
+        tables, told, reasons = Tables(), [], {}
+        networks = [
+            Network(by_signature(session, signature), shape, dict(fixed or {}), one)
+            for shape, one in zip(sets, _examples(example, sets), strict=True)
+        ]
+        for target in wanted:
+            for network in networks:
+                try:
+                    told.append(_add(tables, network, target, options, names))
+                except ExportError as error:
+                    where = f"{target.name}: " if len(wanted) > 1 else ""
+                    reasons.update(dict.fromkeys(where + reason for reason in error.reasons))
+        if reasons:
+            raise ExportError(tuple(reasons))
+        meta = _meta(session, wanted, options, told)
+        with named(path):
+            written = write(Path(path), tables, meta)
+    return Exported(Path(path), written.nbytes, written.sha256.hex(), tuple(told))
+
+
+def _add(
+    tables: Tables,
+    network: Network,
+    target: Target,
+    options: LoweringOptions,
+    names: Sequence[str] | None,
+) -> ExportedPlan:
+    """A plan added to the tables."""
+    network.check_sizes(target.limits)
+    graph = network.graph()
+    if options.layers is not None:
+        check_layers(graph, options.layers)
+    if names is not None:
+        cut(graph, names, network.model.state)
+    graph, plan = planned(graph, target.limits, options)
+    ported = network.ported(graph, plan, target.limits)
+    keys = swept_keys(ported.plan.dispatches)
+    portrait = Portrait(
+        ported.plan, keys, target.limits, target.name, network.shapes_text, options.precision,
+        ports=[port.row(tables) for port in ported.ports],
+        states=[state.row(tables) for state in ported.states],
+    )  # fmt: skip
+    return _told(portrait, add_plan(tables, portrait))
+
+
+def _told(portrait: Portrait, needs: Needs) -> ExportedPlan:
+    plan: Plan = portrait.plan
+    own = {id(a): a.nbytes for a in plan.constants.values()}
+    asked = {**asdict(needs), "features": [f.name.lower() for f in needs.features if f.name]}
+    return ExportedPlan(
+        portrait.target, portrait.shapes, portrait.precision, len(plan.steps), sum(own.values()),
+        sum(plan.arenas.values()), asked,
+    )  # fmt: skip
+
+
+def _examples(
+    example: bool | Mapping[str, np.ndarray], sets: Sequence[Shapes]
+) -> list[bool | Mapping[str, np.ndarray]]:
+    """The example of each set of shapes: arrays that are given are for the sets that they fit."""
+    if isinstance(example, bool):
+        return [example] * len(sets)
+    given = {name: np.asarray(array) for name, array in example.items()}
+    fitting = [
+        all(given[name].shape == dims for name, dims in shapes.items() if name in given)
+        for shapes in sets
+    ]
+    if not any(fitting):
+        told = ", ".join(f"{name} {array.shape}" for name, array in given.items())
+        raise InputError(f"the example ({told}) has the shapes of none of the sets of shapes")
+    return [given if fits else True for fits in fitting]
+
+
+def _sets(shapes: Shapes | Sequence[Shapes] | None) -> list[Shapes]:
+    """The sets of shapes, checked as far as they can be without the model."""
+    given = [{}] if shapes is None else [shapes] if isinstance(shapes, Mapping) else list(shapes)
+    if not given:
+        raise InputError("there is no set of shapes: leave shapes out, or give one")
+    found: list[Shapes] = []
+    for one in given:
+        if not isinstance(one, Mapping):
+            raise InputError(f"shapes are a mapping of names, or several, not {one!r:.80}")
+        checked = {str(name): _shape(str(name), dims) for name, dims in one.items()}
+        if checked in found:
+            raise InputError(f"two sets of shapes are alike: {checked!r:.200}")
+        found.append(checked)
+    return found
+
+
+def _shape(name: str, dims: Any) -> tuple[int, ...]:
+    whole = isinstance(dims, Sequence) and not isinstance(dims, str | bytes)
+    if not whole or not all(isinstance(d, int | np.integer) for d in dims):
+        raise InputError(f"the shape of input {name!r:.200} is {dims!r:.80}, not whole numbers")
+    if any(not 0 < d < 1 << 31 for d in dims):
+        raise InputError(f"the shape of input {name!r:.200} is {tuple(dims)}: sizes begin at 1")
+    return tuple(int(d) for d in dims)
+
+
+def _usable(target: Target, disabled: frozenset[str]) -> Target:
+    """A target without the abilities that are switched off."""
+    limits = target.limits
+    features = usable_features(Snapshot(features=limits.features), disabled)
+    access = "storage" if "texel" in disabled else limits.preferred_access
+    return Target(target.name, replace(limits, features=features, preferred_access=access))
+
+
+def _check_halves(targets: Sequence[Target], precision: str, arithmetic: str) -> None:
+    """Check that the targets can have a precision and arithmetic."""
+    reasons = []
+    for target in targets:
+        if precision != "fp32" and "fp16_storage" not in target.limits.features:
+            reasons.append(
+                f"target {target.name!r} has no 16-bit storage (storageBuffer16BitAccess), which "
+                f"--precision {precision} needs; export it with --precision fp32, or for another "
+                "--target"
+            )
+        elif arithmetic == "fp16" and "fp16_arithmetic" not in target.limits.features:
+            reasons.append(
+                f"target {target.name!r} has no 16-bit arithmetic (shaderFloat16), which "
+                "--arithmetic fp16 needs; leave it out (--precision fp16 may stay)"
+            )
+    if reasons:
+        raise ExportError(reasons)
+
+
+def _meta(
+    session: Session,
+    targets: Sequence[Target],
+    options: LoweringOptions,
+    plans: Sequence[ExportedPlan],
+) -> bytes:
+    """JSON for people and tools; the same model and options give the same."""
+    file = session.model.file
+    document = {
+        "vknn": __version__,
+        "model": None if file is None else os.path.basename(file),
+        "precision": options.precision,
+        "arithmetic": options.arithmetic,
+        "disable": sorted(options.disabled),
+        "targets": {t.name: _plain_limits(t) for t in targets},
+        "plans": [{"target": p.target, "shapes": p.shapes} for p in plans],
+    }
+    return json.dumps(document, indent=1, sort_keys=True, default=str).encode()
+
+
+def _plain_limits(target: Target) -> dict[str, Any]:
+    limits = asdict(target.limits)
+    return {**limits, "features": sorted(limits["features"])}

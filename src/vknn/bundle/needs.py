@@ -9,16 +9,15 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from vknn.bundle.module_facts import MatrixProduct, ModuleFacts
 from vknn.bundle.schema import Feature
 from vknn.errors import ShaderError
-from vknn.plan import Binding, Dispatch, Plan, Role, View
-from vknn.runtime.spirv import words
+from vknn.plan import Binding, DeviceLimits, Dispatch, Plan, Role, View
 
 #: Offsets are multiples of it at most: no device may want more (specification, "Required Limits").
 MOST_ALIGNMENT = 256
 #: VK_API_VERSION_1_1
 VULKAN_1_1 = 1 << 22 | 1 << 12
-_CAPABILITY = 17
 #: Capability (SPIR-V specification, 3.31) -> what gives it in Vulkan; nothing: Vulkan 1.0 does.
 _CAPABILITIES: dict[int, Feature] = {
     1: Feature(0),  # Shader
@@ -44,13 +43,30 @@ _CAPABILITIES: dict[int, Feature] = {
     6017: Feature.INTEGER_DOT,  # DotProductInput4x8Bit
     6018: Feature.INTEGER_DOT,  # DotProductInput4x8BitPacked
     6019: Feature.INTEGER_DOT,  # DotProduct
+    6912: Feature.FLOAT_DOT,  # DotProductFloat16AccFloat32VALVE
     6022: Feature.COOPERATIVE_MATRIX | Feature.FULL_SUBGROUPS,
 }
 
 
+#: Features by which lanes exchange numbers: a plan counts on the subgroups' size.
+_EXCHANGES = (
+    Feature.SUBGROUP_VOTE
+    | Feature.SUBGROUP_ARITHMETIC
+    | Feature.SUBGROUP_BALLOT
+    | Feature.SUBGROUP_SHUFFLE
+    | Feature.SUBGROUP_SHUFFLE_RELATIVE
+    | Feature.COOPERATIVE_MATRIX
+)
+#: Version of SPIR-V -> the first of Vulkan that takes it ("Versions and Formats").
+_VERSIONS = {(1, 4): 2, (1, 5): 2, (1, 6): 3}
+
+
 @dataclass(frozen=True)
 class Needs:
-    """What a plan needs; fields as of the record of a plan (``vknn.bundle.schema``)."""
+    """What a plan needs; fields as of the record of a plan (``vknn.bundle.schema``).
+
+    ``matrices``: the products of cooperative matrices that it takes, each once.
+    """
 
     features: Feature
     storage_range: int
@@ -68,19 +84,22 @@ class Needs:
     subgroup_size: int = 0
     loop_rounds: int = 0
     vulkan: int = VULKAN_1_1
+    matrices: tuple[MatrixProduct, ...] = ()
 
 
-def needs(plan: Plan, modules: Iterable[bytes], shared_memory: int) -> Needs:
-    """The needs of a plan whose pipelines are made of these modules.
+def needs(plan: Plan, facts: Sequence[ModuleFacts], limits: DeviceLimits) -> Needs:
+    """The needs of a plan.
 
-    ``shared_memory``: most bytes of it that a workgroup takes. Raises ShaderError for a module with
-    a capability that is not known here.
+    ``facts``: of each dispatch's module with its constants; ``limits``: what the plan was made for,
+    of which its subgroups' size counts where lanes exchange numbers, and the rounds of its loops,
+    of which plans keep no record. Raises ShaderError for a module with a capability that is not
+    known here.
     """
     dispatches = plan.dispatches
     sizes = [group_size(d) for d in dispatches] or [(1, 1, 1)]
     features = Feature(0)
-    for module in modules:
-        features |= capabilities(module)
+    for asked in {f.capabilities for f in facts}:
+        features |= capabilities(asked)
 
     def most(view: View) -> int:
         return max((sum(b.view is view for b in d.bindings) for d in dispatches), default=0)
@@ -88,6 +107,7 @@ def needs(plan: Plan, modules: Iterable[bytes], shared_memory: int) -> Needs:
     bound = [b for d in dispatches for b in d.bindings]
     storage = [b for b in bound if b.view is View.STORAGE]
     texels = [b for b in bound if b.view is not View.STORAGE]
+    minor = max((_VERSIONS.get(f.version, 1) for f in facts), default=1)
     return Needs(
         features=features,
         storage_range=max((plan.buffers[b.buffer].nbytes for b in storage), default=0),
@@ -97,13 +117,17 @@ def needs(plan: Plan, modules: Iterable[bytes], shared_memory: int) -> Needs:
         group_size=_largest(sizes),
         group_invocations=max(math.prod(size) for size in sizes),
         group_count=_largest([d.groups for d in dispatches] or [(1, 1, 1)]),
-        shared_memory=shared_memory,
+        shared_memory=max((f.shared_memory for f in facts), default=0),
         push_bytes=max((len(d.push) for d in dispatches), default=0),
         storage_buffers=most(View.STORAGE),
         uniform_texel_buffers=most(View.TEXEL),
         storage_texel_buffers=most(View.IMAGE),
         storage_alignment=_alignment(plan, storage),
         texel_alignment=_alignment(plan, texels),
+        subgroup_size=limits.subgroup_size if features & _EXCHANGES else 0,
+        loop_rounds=limits.max_loop_rounds if dispatches else 0,
+        vulkan=1 << 22 | minor << 12,
+        matrices=tuple(sorted({m for f in facts for m in f.matrices})),
     )
 
 
@@ -113,10 +137,10 @@ def group_size(dispatch: Dispatch) -> tuple[int, int, int]:
     return int(given.get(0, 1)), int(given.get(1, 1)), int(given.get(2, 1))
 
 
-def capabilities(module: bytes) -> Feature:
-    """The features that a SPIR-V module's capabilities ask for."""
+def capabilities(numbers: Iterable[int]) -> Feature:
+    """The features that capabilities of SPIR-V, by their numbers, ask for."""
     found = Feature(0)
-    for _, (number,) in words.instructions(words.unpacked(module), {_CAPABILITY}):
+    for number in numbers:
         if number not in _CAPABILITIES:
             raise ShaderError(
                 f"a module has SPIR-V capability {number}, which no bundle can ask for"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from vknn.bundle import schema
+from vknn.bundle.module_facts import module_facts
 from vknn.bundle.needs import Needs, needs
 from vknn.bundle.schema import NONE, BufferRole, StepKind
 from vknn.bundle.tables import Tables
-from vknn.plan import Access, Barrier, Copy, Dispatch, Fill, Plan, Role, Step
+from vknn.plan import Access, Barrier, Copy, DeviceLimits, Dispatch, Fill, Plan, Role, Step
 from vknn.runtime.pipelines import DESCRIPTOR_TYPES, PipelineKey
 from vknn.runtime.recorder import VK_FORMATS
 from vknn.runtime.spirv.cooperative import has_matrices
@@ -28,30 +28,32 @@ _ACCESS = {Access.READ: 1, Access.WRITE: 2, Access.READ_WRITE: 3}
 class Portrait:
     """A plan and all that a bundle says of it beside its steps.
 
-    ``keys``: the key of each dispatch's pipeline, ``ports``, ``states``, ``examples`` and
-    ``matrices`` rows of these records, ``shared_memory`` the bytes by module.
+    ``keys``: the key of each dispatch's pipeline, ``ports``, ``states`` and ``examples`` rows of
+    these records; ``limits``: what the plan was made for.
     """
 
     plan: Plan
     keys: Sequence[PipelineKey]
-    shared_memory: Mapping[bytes, int]
+    limits: DeviceLimits
     target: str
     shapes: str
     precision: str
     ports: Sequence[tuple[object, ...]]
     states: Sequence[tuple[object, ...]] = ()
     examples: Sequence[tuple[object, ...]] = ()
-    matrices: Sequence[tuple[object, ...]] = ()
 
 
 def add_plan(tables: Tables, portrait: Portrait) -> Needs:
     """The records of a plan added to the tables; what it needs."""
     plan = portrait.plan
-    asked = needs(
-        plan, {k.spirv for k in portrait.keys}, max(portrait.shared_memory.values(), default=0)
-    )
+    facts = [module_facts(key.spirv, dict(_constants(key))) for key in portrait.keys]
+    asked = needs(plan, facts, portrait.limits)
+    shared: dict[bytes, int] = {}
+    for key, fact in zip(portrait.keys, facts, strict=True):
+        shared[key.spirv] = max(fact.shared_memory, shared.get(key.spirv, 0))
     keys = iter(portrait.keys)
-    steps = [_step(tables, step, keys, portrait) for step in plan.steps]
+    steps = [_step(tables, step, keys, shared) for step in plan.steps]
+    matrices = [(m.m, m.n, m.k, m.factors, m.sums, 0) for m in asked.matrices]
     row = (
         tables.string(plan.name),
         tables.string(portrait.target),
@@ -63,7 +65,7 @@ def add_plan(tables: Tables, portrait: Portrait) -> Needs:
         *tables.add(schema.PORT, portrait.ports),
         *tables.add(schema.STATE, portrait.states),
         *tables.add(schema.EXAMPLE, portrait.examples),
-        *tables.add(schema.MATRIX, portrait.matrices),
+        *tables.add(schema.MATRIX, matrices),
         [plan.arenas.get(role, 0) for role in (Role.INPUT, Role.OUTPUT, Role.ACTIVATION)],
         int(asked.features),
         asked.storage_range,
@@ -95,7 +97,9 @@ def _buffer(tables: Tables, plan: Plan, index: int) -> tuple[object, ...]:
     return tables.string(buffer.name), int(_ROLES[buffer.role]), offset, buffer.nbytes, blob, 0
 
 
-def _step(tables: Tables, step: Step, keys: Any, portrait: Portrait) -> tuple[object, ...]:
+def _step(
+    tables: Tables, step: Step, keys: Iterator[PipelineKey], shared: Mapping[bytes, int]
+) -> tuple[object, ...]:
     row: dict[str, object] = dict.fromkeys((f.name for f in schema.STEP.fields), 0)
     row["groups"] = [0, 0, 0]
     if not isinstance(step, Barrier):
@@ -111,7 +115,11 @@ def _step(tables: Tables, step: Step, keys: Any, portrait: Portrait) -> tuple[ob
                 "nbytes": step.nbytes,
             }  # fmt: skip
         case Fill():
-            row |= {"kind": int(StepKind.FILL), "target": step.buffer, "word": step.word}
+            row |= {
+                "kind": int(StepKind.FILL),
+                "target": step.buffer,
+                "word": step.word & 0xFFFFFFFF,
+            }
         case Dispatch():
             key = next(keys)
             first, count = tables.add(
@@ -122,15 +130,19 @@ def _step(tables: Tables, step: Step, keys: Any, portrait: Portrait) -> tuple[ob
                 ],
             )
             row |= {
-                "kind": int(StepKind.DISPATCH), "pipeline": _pipeline(tables, step, key, portrait),
+                "kind": int(StepKind.DISPATCH), "pipeline": _pipeline(tables, step, key, shared),
                 "first_bindings": first, "bindings": count, "push": tables.push(step.push),
                 "groups": list(step.groups), "flops": step.flops, "traffic": step.nbytes,
             }  # fmt: skip
     return tuple(row.values())
 
 
-def _pipeline(tables: Tables, step: Dispatch, key: PipelineKey, portrait: Portrait) -> int:
-    constants = [(number, int.from_bytes(word, "little")) for number, word in key.constants]
+def _pipeline(tables: Tables, step: Dispatch, key: PipelineKey, shared: Mapping[bytes, int]) -> int:
     slots = [(DESCRIPTOR_TYPES[b.view], _ACCESS[b.access]) for b in step.bindings]
-    module = tables.module(key.spirv, portrait.shared_memory.get(key.spirv, 0))
-    return tables.pipeline(step.kernel, module, constants, slots, key.push, has_matrices(key.spirv))
+    module, full = tables.module(key.spirv, shared[key.spirv]), has_matrices(key.spirv)
+    return tables.pipeline(step.kernel, module, _constants(key), slots, key.push, full)
+
+
+def _constants(key: PipelineKey) -> list[tuple[int, int]]:
+    """Ids and words of a pipeline's specialization constants."""
+    return [(number, int.from_bytes(word, "little")) for number, word in key.constants]

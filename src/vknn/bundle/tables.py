@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +25,8 @@ class Tables:
     _push: bytearray = field(default_factory=bytearray)
     _spirv: bytearray = field(default_factory=bytearray)
     _known: dict[object, int] = field(default_factory=dict)
+    #: Numbers of the blobs by length and sum.
+    _blobs: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     _data_bytes: int = 0
 
     def add(self, record: Record, rows: Iterable[tuple[object, ...]]) -> tuple[int, int]:
@@ -47,14 +48,17 @@ class Tables:
         return self._once((schema.PUSH, data), self._push, data)
 
     def module(self, spirv: bytes, shared_memory: int) -> int:
-        """Number of a module."""
-        key = (schema.MODULE, spirv, shared_memory)
+        """Number of a module; of the shared memory that it is said to take, the most counts."""
+        key = (schema.MODULE, spirv)
         if key not in self._known:
             offset = len(self._spirv)
             self._spirv += spirv
-            row = (offset, len(spirv), shared_memory, 0)
-            self._known[key] = self.add(schema.MODULE, [row])[0]
-        return self._known[key]
+            self._known[key] = self.add(schema.MODULE, [(offset, len(spirv), 0, 0)])[0]
+        number = self._known[key]
+        offset, nbytes, known, _ = self.rows[schema.MODULE][number]
+        assert isinstance(known, int)
+        self.rows[schema.MODULE][number] = (offset, nbytes, max(known, shared_memory), 0)
+        return number
 
     def pipeline(
         self,
@@ -80,16 +84,18 @@ class Tables:
         return self._known[key]
 
     def blob(self, array: np.ndarray) -> int:
-        """Number of the blob with an array's bytes."""
+        """Number of the blob with an array's bytes, of which no copy is made."""
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        key = (schema.BLOB, len(flat), hashlib.sha256(flat.data).digest())
-        if key not in self._known:
-            offset = -(-self._data_bytes // BLOB_ALIGNMENT) * BLOB_ALIGNMENT
-            self._data_bytes = offset + len(flat)
-            row = (offset, len(flat), zlib.crc32(flat.data), 0)
-            self.arrays.append(flat)
-            self._known[key] = self.add(schema.BLOB, [row])[0]
-        return self._known[key]
+        crc = zlib.crc32(flat.data)
+        same = self._blobs.setdefault((len(flat), crc), [])
+        for number in same:
+            if self.arrays[number] is flat or np.array_equal(self.arrays[number], flat):
+                return number
+        offset = -(-self._data_bytes // BLOB_ALIGNMENT) * BLOB_ALIGNMENT
+        self._data_bytes = offset + len(flat)
+        self.arrays.append(flat)
+        same.append(self.add(schema.BLOB, [(offset, len(flat), crc, 0)])[0])
+        return same[-1]
 
     @property
     def data_bytes(self) -> int:

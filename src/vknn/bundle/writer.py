@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +18,27 @@ from vknn.named_files import replacing
 _RECORD_BYTES = {record.section: record.dtype.itemsize for record in schema.RECORDS}
 
 
-def write(path: Path, tables: Tables, meta: bytes) -> None:
+@dataclass(frozen=True)
+class Written:
+    """A file as it was written: its size in bytes and its SHA-256, as its header has it."""
+
+    nbytes: int
+    sha256: bytes
+
+
+def write(path: Path, tables: Tables, meta: bytes) -> Written:
     """The bundle of these tables as a file, in place of one that is there.
 
     ``meta``: JSON. Raises OSError; nothing half-written stays.
     """
+    parts = _parts(tables, meta)
+    header = next(parts)
     with replacing(path) as file:
-        for part in _parts(tables, meta):
+        file.write(header)
+        for part in parts:
             file.write(part)
+    [record] = np.frombuffer(header, schema.HEADER.dtype)
+    return Written(int(record["file_bytes"]), record["sha256"].tobytes())
 
 
 def _parts(tables: Tables, meta: bytes) -> Iterator[bytes | memoryview]:

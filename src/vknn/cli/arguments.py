@@ -18,10 +18,10 @@ from vknn.session import Session, by_signature
 from vknn.tool_inputs import needed_inputs
 
 
-def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
-    """The model (``optional``: or none), its weights and the device."""
+def add_model(parser: argparse.ArgumentParser, optional: bool = False, device: bool = True) -> None:
+    """The model (``optional``: or none), its weights and the device (where ``device`` is True)."""
     parser.add_argument("model", type=Path, nargs="?" if optional else None, help="the model file")
-    group = parser.add_argument_group("model and device")
+    group = parser.add_argument_group("model and device" if device else "model")
     weights = group.add_mutually_exclusive_group()
     weights.add_argument(
         "--weights", type=Path, metavar="FILE", help="the weights file, if not beside the model"
@@ -29,18 +29,8 @@ def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
     weights.add_argument(
         "--random-weights", action="store_true", help="make up weights (ncnn .param without .bin)"
     )
-    group.add_argument(
-        "--device",
-        default="auto",
-        metavar="NAME",
-        help="auto, vulkan, vulkan:1, uuid:... or pci:0000:3b:00.0 (vknn devices lists them), part "
-        "of a name, or numpy or cpu (the reference, in NumPy)",
-    )
-    group.add_argument(
-        "--null-device",
-        action="store_true",
-        help="allow a device that computes nothing (a driver without its GPU), named by --device",
-    )
+    if device:
+        _add_device(group)
     group.add_argument(
         "--precision",
         type=precision,
@@ -67,6 +57,21 @@ def add_model(parser: argparse.ArgumentParser, optional: bool = False) -> None:
         "--disable", default="", metavar="NAMES", help="passes and parts to switch off, by comma"
     )
     add_json(parser)
+
+
+def _add_device(group: argparse._ActionsContainer) -> None:
+    group.add_argument(
+        "--device",
+        default="auto",
+        metavar="NAME",
+        help="auto, vulkan, vulkan:1, uuid:... or pci:0000:3b:00.0 (vknn devices lists them), part "
+        "of a name, or numpy or cpu (the reference, in NumPy)",
+    )
+    group.add_argument(
+        "--null-device",
+        action="store_true",
+        help="allow a device that computes nothing (a driver without its GPU), named by --device",
+    )
 
 
 def precision(text: str) -> str:

@@ -15,6 +15,7 @@ from vknn.errors import DeviceError
 from vknn.runtime import Snapshot, devices, measured_speeds
 from vknn.runtime.compute_units import compute_units
 from vknn.runtime.device_selection import choose, rejection
+from vknn.runtime.quirks import device_limits
 
 _COLUMNS = "", "device", "name", "kind", "Vulkan", "driver", "memory", "subgroup", "features"
 
@@ -54,6 +55,13 @@ def run(args: argparse.Namespace) -> None:
     show(lasting)
 
 
+def _limits(snapshot: Snapshot, disabled: frozenset[str]) -> dict[str, Any]:
+    """The limits that plans are made for; `vknn export --target FILE` reads them."""
+    limits = asdict(device_limits(snapshot, disabled))
+    told = {"name", "kind", "features", "subgroup_size", "compute_units", "speeds"}
+    return {name: value for name, value in limits.items() if name not in told}
+
+
 def _default(found: list[Snapshot]) -> Snapshot | None:
     try:
         return choose(found, environment.device(), environment.read().null_device)
@@ -77,8 +85,7 @@ def _row(snapshot: Snapshot, default: bool) -> dict[str, Any]:
         "memory": snapshot.memory_bytes,
         "subgroup_size": snapshot.subgroup_size,
         "features": sorted(snapshot.features),
-        "max_storage_buffer_range": snapshot.max_storage_buffer_range,
-        "max_texel_buffer_elements": snapshot.max_texel_buffer_elements,
+        **_limits(snapshot, env.disabled),
         "compute_units": None if units is None else asdict(units),
         "measured_speeds": None if speeds is None else asdict(speeds),
         "uuid": snapshot.uuid.hex(),

@@ -34,6 +34,7 @@ COMMANDS = {
     "kernel": "work on one kernel of a model: extract it, run it alone, adopt what came of it",
     "reduce": "reduce a model that fails to the least part of it that still fails",
     "bisect": "find the pass, kernel, feature or tuned choice without which a model does not fail",
+    "export": "write a model as a bundle, which a C program runs without Python",
     "tune": "time every kernel that a layer could use, and remember the fastest",
 }
 

@@ -69,5 +69,7 @@ def on_host(name: str, array: np.ndarray | DeviceArray, reason: str) -> np.ndarr
 
 def storage_dtype(port: Port) -> np.dtype:
     """dtype of what lies in a port's buffer."""
+    if port.as_typed:
+        return port.type.dtype.numpy
     floats = "u2" if port.bfloat16 else f"f{port.width}"
     return np.dtype(floats if port.type.dtype.is_float else np.int32)

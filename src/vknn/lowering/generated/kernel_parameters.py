@@ -551,6 +551,10 @@ KERNELS: dict[str, tuple[str, str]] = {
         "count chunk spatial offset channels blocks_in blocks_out first covered",
         "LAST=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
+    "movement/port": (
+        "count chunk size first sizes[8] strides[8]",
+        "FROM=10 TO=11 AXES=12 ROUNDED=13 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+    ),
     "movement/reverse_sequence": (
         "count chunk first middle second inner",
         "TIME_FIRST=10 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",

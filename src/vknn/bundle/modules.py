@@ -1,0 +1,18 @@
+"""Modules of a plan's pipelines: cut as the runtime cuts them, then swept."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+
+from vknn.plan import Dispatch
+from vknn.runtime.pipelines import PipelineKey, pipeline_keys, shipped
+from vknn.runtime.spirv.sweep import swept
+
+_swept = functools.lru_cache(maxsize=256)(swept)
+
+
+def swept_keys(dispatches: Sequence[Dispatch]) -> list[PipelineKey]:
+    """The key of each dispatch's pipeline, with a module of what its constants leave alone."""
+    return [replace(key, spirv=_swept(key.spirv)) for key in pipeline_keys(dispatches, shipped)]

@@ -1,0 +1,159 @@
+"""Network of a bundle's plan: a model for inputs of certain shapes, of which some are fixed."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from vknn.bundle.plain_ports import PortedPlan, ported
+from vknn.bundle.segments import too_long
+from vknn.errors import ExportError, InputError
+from vknn.formats import Model
+from vknn.graph import Graph
+from vknn.plan import DeviceLimits, Plan
+from vknn.session import Session, engine_of
+from vknn.tool_inputs import Shapes, complete_feeds, likely_shape
+
+
+class Network:
+    """A model and the arrays that stand for its inputs: their shapes count, of ``fixed`` all.
+
+    ``example``: whether an example is wanted, or its arrays.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        shapes: Shapes,
+        fixed: Mapping[str, Any],
+        example: bool | Mapping[str, np.ndarray],
+    ) -> None:
+        self._session, self._shapes, self._example = session, dict(shapes), example
+        self._fixed = {name: np.asarray(value) for name, value in fixed.items()}
+        self._given = dict(example) if isinstance(example, Mapping) else {}
+        self._feeds: Mapping[str, Any] | None = None
+        self._check_names()
+
+    @property
+    def model(self) -> Model:
+        """The model."""
+        return self._session.model
+
+    @property
+    def shapes_text(self) -> str:
+        """The shapes of the inputs that a run is given, as a bundle has them."""
+        shapes = {
+            spec.name: np.shape(self.feeds[spec.name])
+            for spec in self._session.inputs
+            if spec.name in self.feeds and spec.name not in self._fixed
+        }
+        return ";".join(f"{name}={','.join(map(str, dims))}" for name, dims in shapes.items())
+
+    def check_sizes(self, limits: DeviceLimits) -> None:
+        """Check that inputs are not longer than a target's buffers, before they are made."""
+        reasons = []
+        for spec in self._session.inputs:
+            dims = self._shapes.get(spec.name, likely_shape(self._session, spec))
+            if dims is not None and None not in dims:
+                nbytes = 4 * math.prod(d for d in dims if d is not None)
+                if nbytes > limits.max_storage_buffer_range:
+                    reasons.append(f"input {spec.name!r}: {too_long(nbytes, limits)}")
+        if reasons:
+            raise ExportError(reasons)
+
+    @property
+    def feeds(self) -> Mapping[str, Any]:
+        """The inputs' arrays: those given, and others made up."""
+        if self._feeds is None:
+            known = {**self._given, **self._fixed}
+            if self._example:
+                left = {name: dims for name, dims in self._shapes.items() if name not in known}
+                self._feeds = complete_feeds(self._session, known, left)
+            else:
+                self._feeds = complete_feeds(self._session, {**self._zeros(known), **known})
+        return self._feeds
+
+    def graph(self) -> Graph:
+        """The graph, before any pass, with the fixed inputs as constants."""
+        graph = engine_of(self._session).graph(self.feeds)
+        for value in list(graph.inputs):
+            if value.name in self._fixed:
+                value.constant = self.model.encode(value.name, self._fixed[value.name])
+                graph.inputs.remove(value)
+        return graph
+
+    def ported(self, graph: Graph, plan: Plan, limits: DeviceLimits) -> PortedPlan:
+        """The plan with ports in the user's words."""
+        return ported(self.model, graph, plan, limits)
+
+    def _zeros(self, known: Container[str]) -> dict[str, np.ndarray]:
+        """Zeros for inputs that are not known, where their shape is."""
+        found = {}
+        for spec in self._session.inputs:
+            if spec.name in known or spec.name in {**self.model.recorded, **self.model.defaults}:
+                continue
+            dims = self._shapes.get(spec.name, likely_shape(self._session, spec))
+            if dims is None or None in dims:
+                raise _open_shape(spec.name)
+            found[spec.name] = np.zeros(tuple(d for d in dims if d is not None), spec.dtype)
+        return found
+
+    def _check_names(self) -> None:
+        """Check that shapes and arrays are of inputs that there are, and of ranks they can have."""
+        specs = {spec.name: spec for spec in self._session.inputs}
+        for what, names in (("shape", self._shapes), ("array", {**self._fixed, **self._given})):
+            for name in names:
+                if name not in specs:
+                    listed = ", ".join(map(repr, specs)) or "none"
+                    raise InputError(
+                        f"{what} for {name!r:.200}: no such input (there are {listed})"
+                    )
+        for name, dims in self._shapes.items():
+            shape = specs[name].shape
+            if not dims and shape != ():
+                raise InputError(
+                    f"the shape of input {name!r} has no axes (rank 0); give its sizes, as in "
+                    f"--shape {name}=3,224,224"
+                )
+        for spec in self._session.inputs:
+            known = spec.name in {**self._shapes, **self._given, **self._fixed}
+            own = {**self.model.recorded, **self.model.defaults}
+            hint = likely_shape(self._session, spec)
+            if not known and spec.name not in own and (hint is None or None in hint):
+                raise _open_shape(spec.name)
+        loose = [name for name in sorted(self.model.value_inputs) if name not in self._fixed]
+        if loose:
+            raise ExportError(
+                [
+                    f"input {name!r}: its data decide shapes; fix them with --fixed {name}=..."
+                    for name in loose
+                ]
+            )
+
+
+def cut(graph: Graph, names: Sequence[str], state: Container[str]) -> None:
+    """Makes a graph's outputs of these names alone, and of its ``state``.
+
+    Outputs and blobs can be had; what a continuation would go on with is left out. Raises
+    InputError for others.
+    """
+    known = {**graph.blobs, **graph.outputs}
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 3)
+            hint = f"; like it are {', '.join(map(repr, near))}" if near else ""
+            raise InputError(f"the model has no output and no blob {name!r:.200}{hint}")
+    kept = [name for name in graph.outputs if name in state]
+    graph.outputs = {name: known[name] for name in (*names, *kept)}
+    graph.continuation = None
+
+
+def _open_shape(name: str) -> InputError:
+    return InputError(
+        f"the model leaves the shape of input {name!r} open: give it, as in "
+        f"--shape {name}=3,224,224 (in Python shapes={{{name!r}: (3, 224, 224)}})"
+    )
