@@ -188,6 +188,7 @@ def _add(
         ported.plan, keys, target.limits, target.name, network.shapes_text, options.precision,
         ports=[port.row(tables) for port in ported.ports],
         states=[state.row(tables) for state in ported.states],
+        examples=[one.row(tables) for one in network.examples(graph, ported, options)],
     )  # fmt: skip
     return _told(portrait, add_plan(tables, portrait))
 

@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from vknn.bundle.plain_ports import PortedPlan, ported
+from vknn.bundle.example import ExampleArray, example
+from vknn.bundle.ports import PortedPlan, ported
+from vknn.bundle.schema import Direction
 from vknn.bundle.segments import too_long
 from vknn.errors import ExportError, InputError
 from vknn.formats import Model
-from vknn.graph import Graph
+from vknn.graph import DType, Graph, TensorType
+from vknn.lowering import LoweringOptions
 from vknn.plan import DeviceLimits, Plan
 from vknn.session import Session, engine_of
 from vknn.tool_inputs import Shapes, complete_feeds, likely_shape
@@ -36,6 +39,7 @@ class Network:
         self._fixed = {name: np.asarray(value) for name, value in fixed.items()}
         self._given = dict(example) if isinstance(example, Mapping) else {}
         self._feeds: Mapping[str, Any] | None = None
+        self._examples: dict[object, Sequence[ExampleArray]] = {}
         self._check_names()
 
     @property
@@ -88,7 +92,26 @@ class Network:
 
     def ported(self, graph: Graph, plan: Plan, limits: DeviceLimits) -> PortedPlan:
         """The plan with ports in the user's words."""
-        return ported(self.model, graph, plan, limits)
+        arrays = engine_of(self._session).encode(self.feeds)
+        types = {
+            name: TensorType(np.shape(self.feeds[name]), DType.of(array))
+            for name, array in arrays.items()
+            if name in self.feeds
+        }
+        return ported(self.model, graph, plan, limits, types)
+
+    def examples(
+        self, graph: Graph, ported: PortedPlan, options: LoweringOptions
+    ) -> Sequence[ExampleArray]:
+        """The example's arrays, where one is wanted: made once, and taken for all targets."""
+        if self._example is False:
+            return ()
+        key = tuple((port.name, port.direction, port.form) for port in ported.ports)
+        if key not in self._examples:
+            names = {port.name for port in ported.ports if port.direction is Direction.INPUT}
+            feeds = {name: array for name, array in self.feeds.items() if name in names}
+            self._examples[key] = example(self.model, graph, ported, feeds, options)
+        return self._examples[key]
 
     def _zeros(self, known: Container[str]) -> dict[str, np.ndarray]:
         """Zeros for inputs that are not known, where their shape is."""
