@@ -326,7 +326,8 @@ public:
             vknn_cancel(net_);
     }
 
-    /* Runs the bundle's example. VKNN_ERROR_DIFFERS is an answer, not thrown; `text`: a line an output. */
+    /* Runs the bundle's example, in place of inputs and outputs. VKNN_ERROR_DIFFERS is an answer, not
+     * thrown. `text`: a line an output. */
     vknn_status test(std::string *text = nullptr) {
         if (!usable())
             return VKNN_ERROR_ARGUMENT;

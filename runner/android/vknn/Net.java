@@ -340,7 +340,7 @@ public final class Net implements AutoCloseable {
         resetNet(opened());
     }
 
-    /** Runs the bundle's example. */
+    /** Runs the bundle's example, which takes the place of inputs, outputs and state. */
     public synchronized Answer test() {
         byte[][] lines = new byte[1][];
         boolean isRight = testNet(opened(), lines);
