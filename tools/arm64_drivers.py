@@ -18,7 +18,6 @@ import platform
 import shutil
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import prepare
 from debian import Archive, Unavailable
@@ -51,7 +50,7 @@ def command(arguments: Sequence[str]) -> list[str]:
 
 
 def set_up() -> None:
-    """Download and unpacking of loader and driver, unless that has been done. Raises Unavailable."""
+    """Download and unpacking of loader and driver, where not yet done. Raises Unavailable."""
     command([])
     FOLDER.mkdir(parents=True, exist_ok=True)
     with (FOLDER / "lock").open("w") as lock:
@@ -91,17 +90,17 @@ def main() -> int:
     start = actions.add_parser("run", help="run a program")
     start.add_argument("program", nargs=argparse.REMAINDER, help="a program and its arguments")
     options = parser.parse_args()
+    if options.action == "run" and not options.program:
+        parser.error("give a program to run")
     try:
         set_up()
-        if options.action == "setup":
-            return 0
-        if not options.program:
-            parser.error("give a program to run")
-        start_with = command(options.program)
+        if options.action == "run":
+            started = command(options.program)
+            os.execve(started[0], started, {**os.environ, **environment()})
     except Unavailable as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    os.execve(start_with[0], start_with, {**os.environ, **environment()})
+    return 0
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ def ran(command: Sequence[str | Path], **options: object) -> str:
 
 
 def used(command: Sequence[str | Path], path: Path, net: Made, folder: Path) -> tuple[str, bytes]:
-    """What a program of bindings/ prints for a bundle and the case's input, and the output's bytes."""
+    """What a program of bindings/ prints, and what it writes of the output for the case's input."""
     given, found = folder / "data.bin", folder / "prob.bin"
     given.write_bytes(net.feeds["data"].tobytes())
     return ran([*command, path, given, found], cwd=folder), found.read_bytes()
