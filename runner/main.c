@@ -36,15 +36,24 @@ static void entries(const vknn_port *port, char text[3][256]) {
 
 /* Whether a header has these entries, in any order, and nothing else. Takes its spaces away. */
 static int header_fits(char *text, size_t size, char wanted[3][256]) {
-    size_t kept = 0, length = strlen(wanted[0]) + strlen(wanted[1]) + strlen(wanted[2]) + 4;
-    for (size_t i = 0; i < size; i++)
-        if (text[i] != ' ' && text[i] != '\n')
+    char whole[800];
+    size_t kept = 0;
+    int fits = 0, quoted = 0;
+    for (size_t i = 0; i < size; i++) {
+        quoted ^= text[i] == '\'';
+        if (quoted || (text[i] != ' ' && text[i] != '\n'))
             text[kept++] = isprint((unsigned char)text[i]) ? text[i] : '?';
-    if (kept > 1 && text[kept - 2] == ',')
+    }
+    if (kept > 1 && text[kept - 2] == ',' && text[kept - 1] == '}')
         text[--kept - 1] = '}'; /* a comma may stand behind the last */
     text[kept] = 0;
-    return kept == length && *text == '{' && strstr(text, wanted[0]) && strstr(text, wanted[1]) &&
-           strstr(text, wanted[2]);
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 3; k++)
+            if (i != k) {
+                sprintf(whole, "{%s,%s,%s}", wanted[i], wanted[k], wanted[3 - i - k]);
+                fits |= !strcmp(text, whole);
+            }
+    return fits;
 }
 
 static int read_npy(const char *path, const vknn_port *port, void *data) {
@@ -54,9 +63,10 @@ static int read_npy(const char *path, const vknn_port *port, void *data) {
     FILE *file = fopen(path, "rb");
     entries(port, want);
     if (file && fread(head, 1, 10, file) == 10 && !memcmp(head, "\x93NUMPY", 6) && head[6] >= 1 &&
-        head[6] <= 3 && (head[6] == 1 || fread(head + 10, 1, 2, file) == 2)) {
+        head[6] <= 3 && !head[7] && (head[6] == 1 || fread(head + 10, 1, 2, file) == 2)) {
         size_t size = head[8] | (size_t)head[9] << 8 | (size_t)head[10] << 16 | (size_t)head[11] << 24;
-        fits = size <= MOST_HEADER && fread(text, 1, size, file) == size && header_fits(text, size, want);
+        size = size <= MOST_HEADER && fread(text, 1, size, file) == size ? size : 0;
+        fits = header_fits(text, size, want);
         whole = fits && fread(data, 1, port->bytes, file) == port->bytes && fgetc(file) == EOF;
     }
     if (!file)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +36,14 @@ class Difference:
     elements: int
     worst: tuple[int, ...] | None
     note: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, for JSON; infinities are texts."""
+        plain = {
+            k: str(v) if isinstance(v, float) and not math.isfinite(v) else v
+            for k, v in asdict(self).items()
+        }
+        return {**plain, "ok": self.ok}
 
     @property
     def ok(self) -> bool:

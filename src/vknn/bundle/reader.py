@@ -7,7 +7,7 @@ import json
 import os
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -42,9 +42,9 @@ class Bundle:
 
     file: str
     version: int
-    sections: Mapping[str, np.ndarray]
-    tables: Mapping[Record, np.ndarray]
-    _bytes: np.ndarray
+    sections: Mapping[str, np.ndarray] = field(repr=False)
+    tables: Mapping[Record, np.ndarray] = field(repr=False)
+    _bytes: np.ndarray = field(repr=False)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Bundle:

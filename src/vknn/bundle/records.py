@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from vknn.bundle import schema
+from vknn.bundle.module_facts import MatrixProduct
 from vknn.bundle.needs import Needs
 from vknn.bundle.record_checks import Tables, part
 from vknn.bundle.schema import NONE, Direction, ElementType, Feature
@@ -133,18 +134,19 @@ class BundlePlan:
         """Records of its submits."""
         return part(self.tables, self.row, "submits")
 
-    @property
-    def matrices(self) -> np.ndarray:
-        """Records of the products of cooperative matrices that it needs."""
-        return part(self.tables, self.row, "matrices")
-
     @cached_property
     def needs(self) -> Needs:
         """What a device must have and be able to do."""
-        told = {f.name: self.row[f.name].tolist() for f in fields(Needs)}
+        own = [f.name for f in fields(Needs) if f.name != "matrices"]
+        told = {name: self.row[name].tolist() for name in own}
         for name in ("group_size", "group_count"):
             told[name] = tuple(told[name])
-        return Needs(**{**told, "features": Feature(told["features"])})
+        names = [f.name for f in fields(MatrixProduct)]
+        products = tuple(
+            MatrixProduct(*(int(row[name]) for name in names))
+            for row in part(self.tables, self.row, "matrices")
+        )
+        return Needs(**{**told, "features": Feature(told["features"]), "matrices": products})
 
     @cached_property
     def ports(self) -> list[BundlePort]:

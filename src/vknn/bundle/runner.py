@@ -241,6 +241,11 @@ class Runner:
             self._check(code)
             return told
 
+    def entry(self, name: str) -> tuple[Callable[[ctypes.c_void_p], int], ctypes.c_void_p]:
+        """A function of the library that takes a net alone, and the net: for measurements."""
+        self._open()
+        return getattr(self._lib, name), self._net
+
     def close(self) -> None:
         """Release of everything; may be called twice."""
         net, self._net = self._net, ctypes.c_void_p()

@@ -27,18 +27,18 @@ _IMPLIED = {
     Feature.MEMORY_MODEL_DEVICE_SCOPE: "cooperative_matrix",
 }
 #: VkComponentTypeKHR -> element types.
-_COMPONENTS = {0: "float16", 1: "float32", 3: "int8", 5: "int32", 7: "uint8", 9: "uint32"}
+_COMPONENTS = {0: "float16", 1: "float32", 2: "float64", 3: "int8", 5: "int32", 7: "uint8"}
 
 
 def lacking(plan: BundlePlan, snapshot: Snapshot) -> list[str]:
     """What the device lacks, each in a few words; empty where the plan can run on it."""
     needs = plan.needs
     found = [*_features(needs.features, snapshot), *_limits(needs, snapshot)]
-    products = {(m.m, m.n, m.k, m.factors, m.sums) for m in snapshot.cooperative}
-    for row in plan.matrices:
-        sizes = tuple(int(row[name]) for name in ("m", "n", "k"))
-        kinds = tuple(_COMPONENTS.get(int(row[name]), "?") for name in ("factors", "sums"))
-        if (*sizes, *kinds) not in products:
+    known = {(m.m, m.n, m.k, m.factors, m.sums) for m in snapshot.cooperative}
+    for product in needs.matrices:
+        kinds = tuple(_COMPONENTS.get(kind, "?") for kind in (product.factors, product.sums))
+        sizes = (product.m, product.n, product.k)
+        if (*sizes, *kinds) not in known:
             text = "x".join(map(str, sizes))
             found.append(f"products of cooperative matrices {text} of {kinds[0]} into {kinds[1]}")
     return found

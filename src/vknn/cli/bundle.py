@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -101,15 +100,19 @@ def _suits(plan: BundlePlan) -> list[dict[str, Any]]:
 def _check(args: argparse.Namespace, bundle: Bundle, plans: Sequence[BundlePlan]) -> int:
     bundle.check_data()
     rows: list[tuple[BundlePlan, Difference]] = []
-    with open_device(args.device) as device, program_here(args.runner) as (program, reason):
+    with open_device(args.device) as device:
         name, snapshot = device.name, device.snapshot
-        for plan in plans if args.plan is not None else suiting_plans(plans, snapshot):
+        wanted = plans if args.plan is not None else suiting_plans(plans, snapshot)
+        for plan in wanted:
             rows += [(plan, row) for row in try_plan(bundle, plan, device)]
-            if program is not None:
+        with program_here(args.runner) as (program, reason):
+            for plan in wanted if program is not None else ():
+                assert program is not None
                 rows += [(plan, row) for row in try_program(bundle, plan, snapshot, program)]
+    rows.sort(key=lambda row: row[0].index)
     good = all(row.ok for _, row in rows)
     if args.json:
-        checks = [{"plan": p.index, "target": p.target, **asdict(r), "ok": r.ok} for p, r in rows]
+        checks = [{"plan": p.index, "target": p.target, **r.to_json()} for p, r in rows]
         document = {"file": bundle.file, "sha256": bundle.sha256, "device": name, "ok": good}
         write_json({**document, "checks": checks, "not tried": reason})
         return 0 if good else 1
@@ -134,6 +137,7 @@ def _check_table(title: str, rows: Sequence[tuple[BundlePlan, Difference]]) -> T
 def _show_file(document: Mapping[str, Any]) -> None:
     table = Table(show_header=False, title=_cell(document["file"]), title_justify="left")
     sections = ", ".join(f"{n} {size:,}" for n, size in document["sections"].items())
+    meta = document["meta"]
     spirv = sum(module["bytes"] for module in document["modules"])
     for name, text in {
         "format": f"version {document['version']}",
@@ -141,7 +145,7 @@ def _show_file(document: Mapping[str, Any]) -> None:
         "SHA-256 to pin": document["sha256"],
         "sections": sections,
         "modules": f"{len(document['modules'])} of {spirv:,} bytes",
-        "written by": ", ".join(f"{k} {v}" for k, v in document["meta"].items()),
+        "made by": ", ".join(f"{k} {v}" for k, v in meta.items() if isinstance(v, (str, int))),
     }.items():
         table.add_row(name, _cell(text))
     show(table)

@@ -7,15 +7,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rich.text import Text
-
 from vknn.cli.arguments import add_json
 from vknn.cli.output import show, write_json
 from vknn.cli.profile import add_table
 from vknn.errors import VknnError
-from vknn.printable import one_line
 from vknn.profiling import Profile
-from vknn.profiling.runner_profile import is_runner_profile, read_runner_profile
+from vknn.profiling.runner_profile import (
+    is_runner_profile,
+    read_runner_profile,
+    runner_table,
+)
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -81,9 +82,5 @@ def _runner(args: argparse.Namespace) -> None:
     if args.json:
         write_json(result.to_json())
         return
-    table = result.table(args.sort, args.limit)
-    table.title = Text(
-        f"{one_line(result.model)} on {one_line(result.device)}, mean of {runs} runs"
-    )
-    show(table)
+    show(runner_table(result, runs, args.sort, args.limit))
     show(f"from the first step to the last: {result.total['timed']:,.0f} us")

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.table import Table
 
 from vknn.errors import VknnError
 from vknn.json_file import read_json
+from vknn.printable import one_line
 from vknn.profiling.profile import Profile
+from vknn.profiling.profile_tables import commands_table
 from vknn.profiling.records import Entry, SegmentRun, TimedRun
 from vknn.profiling.vkprof.checks import Wrong, check_runner
 from vknn.runtime import PlanProfile
@@ -47,9 +50,18 @@ def read_runner_profile(path: str | os.PathLike[str]) -> tuple[Profile, int]:
     timed = PlanProfile({}, spans * 1e9, np.zeros((0, 2)), 0.0, 0.0, seconds, 0.0)
     segment = SegmentRun([_entry(step) for step in steps], 0.0, seconds, spans, timed)
     device = f"{document['device']} ({document['driver']})"
-    model = f"{name}: {document['target']}, {document['precision']}, {document['shapes']}"
+    model = f"{Path(path).name} ({document['target']}, {document['precision']})"
     run = TimedRun([segment], 0.0, seconds)
     return Profile(model, device, [run], [seconds]), document["runs"]
+
+
+def runner_table(profile: Profile, runs: int, order: str, limit: int | None) -> Table:
+    """Steps as a table; arguments as of :meth:`vknn.profiling.Profile.table`."""
+    title = f"{one_line(profile.model)} on {one_line(profile.device)}, mean of {runs} runs"
+    rows = [(timing, None) for timing in profile.timings]
+    if order == "time":
+        rows.sort(key=lambda row: -row[0].median)
+    return commands_table(title, rows, (), limit, means=True)
 
 
 def _entry(step: dict[str, Any]) -> Entry:
