@@ -171,6 +171,8 @@ struct vknn_net {
 };
 
 typedef unsigned long long number; /* for printf */
+#define MOST_SLOTS 32      /* of a pipeline, as check.c sees to */
+#define MOST_CONSTANTS 128
 #define FAIL(status, ...) return say(why, __VA_ARGS__), (status)
 #define TRY(call) do { vknn_status tried = (call); if (tried) return tried; } while (0)
 /* Calls of Vulkan that may fail, where c and why are. */
@@ -405,7 +407,7 @@ static vknn_status list_devices(vknn_context *c, VkPhysicalDevice devices[16], u
 static uint32_t kind(const facts *f) {
     return f->base.deviceType <= VK_PHYSICAL_DEVICE_TYPE_CPU ? f->base.deviceType : VK_PHYSICAL_DEVICE_TYPE_OTHER;
 }
-static const char kinds[][12] = {"other", "integrated", "discrete", "virtual", "cpu"};
+static const char device_kinds[][12] = {"other", "integrated", "discrete", "virtual", "cpu"};
 
 static vknn_status pick_device(vknn_context *c, vknn_message *why) {
     static const uint8_t grades[] = {1, 4, 5, 3, 2}; /* by kind */
@@ -596,7 +598,7 @@ static vknn_status open_context(vknn_context *c, vknn_message *why) {
         c->unified |= (is == VK_PHYSICAL_DEVICE_TYPE_CPU || is == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU) &&
                       (c->memory.memoryTypes[i].propertyFlags & both) == both;
     TRY(list_matrices(c, why));
-    NOTE("device: %s, %s, memory %s", c->facts.base.deviceName, kinds[is], c->unified ? "shared" : "apart");
+    NOTE("device: %s, %s, memory %s", c->facts.base.deviceName, device_kinds[is], c->unified ? "shared" : "apart");
     return load_cache(c, why);
 }
 
@@ -665,7 +667,7 @@ vknn_status vknn_devices(const vknn_context_options *options, char **into, vknn_
     for (uint32_t i = 0; !status && i < count; i++) {
         facts f = {.extension_count = 0};
         read_facts(c, devices[i], &f);
-        add(&t, "%u  %s  %s  ", i, f.base.deviceName, kinds[kind(&f)]);
+        add(&t, "%u  %s  %s  ", i, f.base.deviceName, device_kinds[kind(&f)]);
         for (size_t k = 0; k < VK_UUID_SIZE; k++) add(&t, "%02x", f.id.deviceUUID[k]);
         add(&t, "  %s %s\n", f.driver.driverName, f.driver.driverInfo);
     }
