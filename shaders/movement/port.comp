@@ -5,9 +5,9 @@
 #include "common/indexing.glsl"
 #include "common/bfloat16.glsl"
 
-// y = x in another element type and order of axes, as NumPy's astype and transpose make it. Both lie dense,
-// elements of 1 and 2 bytes side by side in words; an item is a word of y. Nothing but words is read and
-// written, so that every device can.
+// y = x in another element type and order of axes, as NumPy's astype and transpose make it; floats beyond
+// the range of integers become its ends. Both lie dense, elements of 1 and 2 bytes side by side in words;
+// an item is a word of y. Nothing but words is read and written, so that every device can.
 INPUT1I(0, x);
 OUTPUT1I(1, y);
 
@@ -18,7 +18,7 @@ const int FLOAT32 = 0, FLOAT16 = 1, INT8 = 2, UINT8 = 3, INT16 = 4, UINT16 = 5, 
 layout(constant_id = 10) const int FROM = 0;   // type of x; not FLOAT64
 layout(constant_id = 11) const int TO = 0;     // type of y; FLOAT64 only of floats
 layout(constant_id = 12) const int AXES = 0;   // 0: the order stays
-layout(constant_id = 13) const int ROUNDED = 0;  // floats become the nearest integer, of a UINT8 within its range
+layout(constant_id = 13) const int ROUNDED = 0;  // floats become the nearest integer, halves to even
 
 // size: elements of y; sizes: of y's axes; strides: in elements of x; first: the element of x at y's first.
 layout(push_constant) uniform P { int count, chunk, size, first, sizes[8], strides[8]; } p;
@@ -63,15 +63,24 @@ uint nearest(uvec2 v) {
 
 uvec2 negative(uvec2 v) { return uvec2(~v.x + 1u, ~v.y + uint(v.x == 0u)); }
 
-// The integer of a float32 (its bits) without what is behind the point, of two words
+// The integer of a float32 (its bits) without what is behind the point, of two words, within y's range;
+// of a NaN 0
 uvec2 whole(uint bits) {
-    int shift = int(bits >> 23 & 0xffu) - 150;
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return uvec2(0u);
+    int shift = int(bits >> 23 & 0xffu) - 150, width = width_of(TO);
     uint digits = bits & 0x7fffffu | 0x800000u;
-    uvec2 v = uvec2(0u);
-    if (shift < 0) v.x = shift < -23 ? 0u : digits >> -shift;
-    else if (shift < 32) v = uvec2(digits << shift, shift == 0 ? 0u : digits >> (32 - shift));
-    else if (shift < 64) v.y = digits << (shift - 32);
-    return (bits & 0x80000000u) != 0u ? negative(v) : v;
+    uvec2 v = uvec2(0u), most = uvec2(~0u, width == 3 ? ~0u : 0u);
+    if (shift > 40) v = uvec2(~0u);
+    else if (shift >= 32) v.y = digits << (shift - 32);
+    else if (shift > 0) v = uvec2(digits << shift, digits >> (32 - shift));
+    else if (shift > -24) v.x = digits >> -shift;
+    bool negated = (bits & 0x80000000u) != 0u;
+    bool has_sign = TO == INT8 || TO == INT16 || TO == INT32 || TO == INT64;
+    if (width < 2) most.x = (1u << (8 << width)) - 1u;
+    if (has_sign) most = uvec2(most.x >> 1 | most.y << 31, most.y >> 1);
+    if (negated) most = has_sign ? uvec2(most.x + 1u, most.y + uint(most.x == ~0u)) : uvec2(0u);
+    if (v.y > most.y || (v.y == most.y && v.x > most.x)) v = most;
+    return negated ? negative(v) : v;
 }
 
 uvec2 to_float64(uint bits) {
@@ -122,12 +131,7 @@ uvec2 converted(uvec2 v) {
         return uvec2(TO == BFLOAT16 ? nearest_bfloat16(uintBitsToFloat(bits)) >> 16 : bits, 0u);
     }
     if (!from_float) return v;
-    if (ROUNDED != 0) {
-        bool nan = (v.x & 0x7fffffffu) > 0x7f800000u;
-        float f = nan ? 0.0 : uintBitsToFloat(v.x);
-        if (TO == UINT8) f = clamp(f, 0.0, 255.0);
-        v.x = floatBitsToUint(roundEven(f));
-    }
+    if (ROUNDED != 0) v.x = floatBitsToUint(roundEven(uintBitsToFloat(v.x)));
     return whole(v.x);
 }
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from tests.helpers import shared_device
 
 from vknn import bfloat16
 from vknn.bundle.conversions import Conversion, Kind, Order, can_convert, dispatch
 from vknn.graph import DType, TensorType
 from vknn.lowering import check_plan
+from vknn.ops.elementwise.binary import Cast
 from vknn.plan import Barrier, Buffer, DeviceLimits, Fill, Plan, Port, Role
-from vknn.runtime import Device, Executable, open_device
+from vknn.runtime import Device, Executable
 
+pytestmark = pytest.mark.device
 SENTINEL = 0x5AC3E1B7
 #: Bytes behind the end of a result that must stay.
 BEHIND = 32
@@ -23,10 +25,9 @@ PAIRS = [pair for pair in itertools.product(Kind, Kind) if can_convert(*pair)]
 SIZE = 37
 
 
-@pytest.fixture(scope="module")
-def device() -> Iterator[Device]:
-    with open_device("auto") as opened:
-        yield opened
+@pytest.fixture
+def device() -> Device:
+    return shared_device()
 
 
 def converted(
@@ -181,6 +182,20 @@ def test_floats_are_rounded_to_whole_numbers(device: Device) -> None:
     given = np.array([0.5, 1.5, -2.5, 8388609.0, -1e12, 3e18, 0.49999997], "f4")
     made = converted(device, Conversion(Kind.FLOAT32, Kind.INT64, given.size, rounds=True), given)
     assert made.view(np.int64).tolist() == [round(float(v)) for v in given]
+
+
+INTEGERS = [kind for kind in Kind if kind not in (*FLOATS, Kind.FLOAT64, Kind.BOOL)]
+
+
+@pytest.mark.parametrize("kind", INTEGERS, ids=lambda k: k.name.lower())
+def test_floats_beyond_the_range_become_its_ends(device: Device, kind: Kind) -> None:
+    given = np.array(
+        [np.inf, -np.inf, np.nan, 127.5, 300, -300, 7e4, -7e4, 5e9, -5e9, 2e19, 0], "f4"
+    )
+    given = np.append(given, np.float32([2.0**31, -(2.0**31), 2.0**32, 2.0**63, -(2.0**63), -0.9]))
+    made = converted(device, Conversion(Kind.FLOAT32, kind, given.size), given)
+    (wanted,) = Cast(DType(kind.name.lower())).reference(given)
+    np.testing.assert_array_equal(made.view(wanted.dtype), wanted)
 
 
 @pytest.mark.parametrize("kind", ["cpu", "discrete"])

@@ -16,6 +16,7 @@ from vknn.bundle.modules import swept_keys
 from vknn.bundle.needs import Needs
 from vknn.bundle.network import Network, cut
 from vknn.bundle.plans import Portrait, add_plan
+from vknn.bundle.schema import Feature
 from vknn.bundle.segments import planned
 from vknn.bundle.tables import Tables
 from vknn.bundle.targets import Target, TargetLike, chosen_targets
@@ -188,6 +189,7 @@ def _add(
         ported.plan, keys, target.limits, target.name, network.shapes_text, options.precision,
         ports=[port.row(tables) for port in ported.ports],
         states=[state.row(tables) for state in ported.states],
+        examples=[one.row(tables) for one in network.examples(graph, ported, options)],
     )  # fmt: skip
     return _told(portrait, add_plan(tables, portrait))
 
@@ -195,7 +197,7 @@ def _add(
 def _told(portrait: Portrait, needs: Needs) -> ExportedPlan:
     plan: Plan = portrait.plan
     own = {id(a): a.nbytes for a in plan.constants.values()}
-    asked = {**asdict(needs), "features": [f.name.lower() for f in needs.features if f.name]}
+    asked = {**asdict(needs), "features": [str(f.name).lower() for f in Feature if f in needs.features]}
     return ExportedPlan(
         portrait.target, portrait.shapes, portrait.precision, len(plan.steps), sum(own.values()),
         sum(plan.arenas.values()), asked,

@@ -5,18 +5,24 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Container, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vknn.bundle.plain_ports import PortedPlan, ported
+from vknn.bundle.ports import PortedPlan, ported
+from vknn.bundle.schema import Direction
 from vknn.bundle.segments import too_long
 from vknn.errors import ExportError, InputError
 from vknn.formats import Model
-from vknn.graph import Graph
+from vknn.graph import DType, Graph, TensorType
+from vknn.graph.builder import fixed_inputs
+from vknn.lowering import LoweringOptions
 from vknn.plan import DeviceLimits, Plan
 from vknn.session import Session, engine_of
 from vknn.tool_inputs import Shapes, complete_feeds, likely_shape
+
+if TYPE_CHECKING:
+    from vknn.bundle.example import ExampleArray
 
 
 class Network:
@@ -36,6 +42,7 @@ class Network:
         self._fixed = {name: np.asarray(value) for name, value in fixed.items()}
         self._given = dict(example) if isinstance(example, Mapping) else {}
         self._feeds: Mapping[str, Any] | None = None
+        self._examples: dict[object, Sequence[ExampleArray]] = {}
         self._check_names()
 
     @property
@@ -79,16 +86,44 @@ class Network:
 
     def graph(self) -> Graph:
         """The graph, before any pass, with the fixed inputs as constants."""
-        graph = engine_of(self._session).graph(self.feeds)
-        for value in list(graph.inputs):
-            if value.name in self._fixed:
-                value.constant = self.model.encode(value.name, self._fixed[value.name])
-                graph.inputs.remove(value)
+        engine = engine_of(self._session)
+        fixed = {name: self.model.encode(name, array) for name, array in self._fixed.items()}
+        with fixed_inputs(fixed):
+            graph = engine.graph(self.feeds)
+        for value in [v for v in graph.inputs if v.name in fixed]:  # a format's own way of input
+            if TensorType.of(fixed[value.name]) != value.type:
+                raise InputError(
+                    f"input {value.name!r} cannot be fixed: the network has {value.type} there, "
+                    f"its array is {TensorType.of(fixed[value.name])}"
+                )
+            value.constant = fixed[value.name]
+            graph.inputs.remove(value)
         return graph
 
     def ported(self, graph: Graph, plan: Plan, limits: DeviceLimits) -> PortedPlan:
         """The plan with ports in the user's words."""
-        return ported(self.model, graph, plan, limits)
+        arrays = engine_of(self._session).encode(self.feeds)
+        types = {
+            name: TensorType(np.shape(self.feeds[name]), DType.of(array))
+            for name, array in arrays.items()
+            if name in self.feeds
+        }
+        return ported(self.model, graph, plan, limits, types)
+
+    def examples(
+        self, graph: Graph, ported: PortedPlan, options: LoweringOptions
+    ) -> Sequence[ExampleArray]:
+        """The example's arrays, where one is wanted: made once, and taken for all targets."""
+        if self._example is False:
+            return ()
+        from vknn.bundle.example import example  # the reference's tolerances take long to import
+
+        key = tuple((port.name, port.direction, port.form) for port in ported.ports)
+        if key not in self._examples:
+            names = {port.name for port in ported.ports if port.direction is Direction.INPUT}
+            feeds = {name: array for name, array in self.feeds.items() if name in names}
+            self._examples[key] = example(self.model, graph, ported, feeds, options)
+        return self._examples[key]
 
     def _zeros(self, known: Container[str]) -> dict[str, np.ndarray]:
         """Zeros for inputs that are not known, where their shape is."""
@@ -109,7 +144,9 @@ class Network:
             for name in names:
                 if name not in specs:
                     listed = ", ".join(map(repr, specs)) or "none"
-                    raise InputError(f"{what} for {name!r:.200}: no such input (there are {listed})")
+                    raise InputError(
+                        f"{what} for {name!r:.200}: there is no such input (there are {listed})"
+                    )
         for name, dims in self._shapes.items():
             shape = specs[name].shape
             if not dims and shape != ():

@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
+from vknn.bundle.ends import narrowed
 from vknn.errors import ExportError, UnsupportedLayerError
-from vknn.graph import DType, Graph, Node, TensorType, Value
-from vknn.lowering import LoweringOptions, WeightCache, lower
-from vknn.ops.elementwise import Cast
+from vknn.graph import Graph, Node
+from vknn.lowering import LoweringOptions, WeightCache
+from vknn.lowering.choose.candidates import kernel_switch
 from vknn.partition import Partition
-from vknn.plan import DeviceLimits, Plan
+from vknn.plan import DeviceLimits, Plan, View
 from vknn.planning import outlined
 
-#: Integers that only the host holds; as the type of an output they are widened behind the plan.
-_WIDE = (DType.INT64, DType.UINT32, DType.UINT64)
 _CUT = "cut the network in front of it with --outputs"
 
 
 def planned(graph: Graph, limits: DeviceLimits, options: LoweringOptions) -> tuple[Graph, Plan]:
-    """The graph as it runs on a device of these limits, all of it, and its plan.
+    """The graph as it runs on a device of these limits, and the plan of its one segment.
 
-    The names of the plan's inputs and outputs are the graph's. Raises ExportError, which lists
-    every layer that cannot be part of it.
+    Where kernels bind more storage buffers than the limits allow, others are taken, or operators
+    are not fused, if the whole then keeps to the limit; else the plan says what it needs. Raises
+    ExportError, which lists every layer that cannot be part of it.
     """
-    parts = outlined(with_narrow_outputs(graph), limits, options).parts
+    graph = narrowed(graph)
+    first = _planned(graph, limits, options)
+    switches = _greedy(first[1], limits)
+    if switches:
+        for off in (switches, frozenset(("fusion",)), switches | {"fusion"}):
+            with contextlib.suppress(ExportError):
+                found = _planned(graph, limits, replace(options, disabled=options.disabled | off))
+                if not _greedy(found[1], limits):
+                    return found
+    return first
+
+
+def _planned(graph: Graph, limits: DeviceLimits, options: LoweringOptions) -> tuple[Graph, Plan]:
+    outline = outlined(graph, limits, options)
+    parts = outline.parts
     reasons = tuple(dict.fromkeys(_obstacles(parts, limits)))
     if reasons:
         raise ExportError(reasons)
+    # Of a network without nodes, whose outputs are its inputs or constants, the plan is empty.
+    [segment] = parts.segments or [Graph([], {}, [], graph.name)]
     try:
-        plan = lower(parts.graph, limits, options, WeightCache(), parts.candidates)
+        plan = outline.lowered(segment, WeightCache())
     except UnsupportedLayerError as error:
         raise ExportError([f"{layer}: no kernel takes it; {_CUT}" for layer in error.layers]) from (
             error
@@ -38,42 +56,29 @@ def planned(graph: Graph, limits: DeviceLimits, options: LoweringOptions) -> tup
     return parts.graph, plan
 
 
-def with_narrow_outputs(graph: Graph) -> Graph:
-    """The graph with outputs of 64-bit integers in 32 bits, where a Cast of its end makes them.
+def _greedy(plan: Plan, limits: DeviceLimits) -> frozenset[str]:
+    """Switches of the kernels that bind more storage buffers than the limits allow.
 
-    The device holds integers of 32 bits; a port's conversion widens them. Numbers beyond 32 bits
-    saturate.
+    Few kernels look at that limit: only the very least devices have so few.
     """
-    consumers = graph.consumers()
-    nodes, replaced = [], {}
-    for node in graph.nodes:
-        if isinstance(node.op, Cast) and node.op.to in _WIDE and not consumers.get(node.outputs[0]):
-            op, [source] = Cast(DType.INT32, node.op.nan_to_most), node.inputs
-            assert source is not None
-            old = node.outputs[0]
-            value = Value(old.name, op.infer(source.type)[0])
-            replaced[old] = value
-            node = Node(op, node.inputs, (value,), node.name, node.origin)
-        nodes.append(node)
-    if not replaced:
-        return graph
-    narrow = graph.replace(nodes, replaced)
-    narrow.blobs = graph.blobs
-    return narrow
+    bound = ((d, sum(b.view is View.STORAGE for b in d.bindings)) for d in plan.dispatches)
+    labels = [d.label.partition(" ") for d, n in bound if n > limits.max_storage_buffers]
+    return frozenset(kernel_switch(op, kernel) for op, _, kernel in labels)
 
 
 def _obstacles(parts: Partition, limits: DeviceLimits) -> Iterator[str]:
     """Reasons why a graph is not one plan."""
     graph = parts.graph
-    for what, values in (("input", graph.inputs), ("output", graph.outputs.values())):
-        for value in values:
+    inputs = {value.name: value for value in graph.inputs}
+    for what, values in (("input", inputs), ("output", graph.outputs)):
+        for name, value in values.items():
             if not value.type.dtype.on_device:
                 yield (
-                    f"{what} {value.name!r} has elements of type {value.type.dtype.value}, which "
+                    f"{what} {name!r} has elements of type {value.type.dtype.value}, which "
                     "no device holds; cut the network with --outputs, or convert it beforehand"
                 )
             elif value.type.is_static and value.type.size == 0:
-                yield f"{what} {value.name!r} has no elements; give another shape with --shape"
+                yield f"{what} {name!r} has no elements; give another shape with --shape"
     for node in graph.nodes:
         if parts.placement[node] == "host" and node not in parts.deferred:
             yield f"{node.origin}: {_why_host(node, limits)}"
@@ -120,8 +125,3 @@ def _check_buffers(plan: Plan, limits: DeviceLimits) -> None:
     long = [plan.buffers[n] for n in sorted(bound) if plan.buffers[n].nbytes > most]
     if long:
         raise ExportError([f"{b.name}: {too_long(b.nbytes, limits)}" for b in long])
-
-
-def is_too_large(type_: TensorType, limits: DeviceLimits) -> bool:
-    """Whether a tensor, of 32 bits an element, is longer than a target's buffers."""
-    return 4 * type_.size > limits.max_storage_buffer_range

@@ -18,9 +18,7 @@ from vknn.session import Session, by_signature
 from vknn.tool_inputs import needed_inputs
 
 
-def add_model(
-    parser: argparse.ArgumentParser, optional: bool = False, device: bool = True
-) -> None:
+def add_model(parser: argparse.ArgumentParser, optional: bool = False, device: bool = True) -> None:
     """The model (``optional``: or none), its weights and the device (where ``device`` is True)."""
     parser.add_argument("model", type=Path, nargs="?" if optional else None, help="the model file")
     group = parser.add_argument_group("model and device" if device else "model")

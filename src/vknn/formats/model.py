@@ -104,6 +104,13 @@ class Model(ABC):
     #: Scale and zero point by output, where it holds quantized integers. They stand for the real
     #: numbers scale * (stored - zero point).
     quantization: Mapping[str, tuple[float, int]] = MappingProxyType({})
+    #: The same by input.
+    input_quantization: Mapping[str, tuple[float, int]] = MappingProxyType({})
+    #: What the format's axes are, by the number of these: a letter each, "NHWC" as in ONNX's and
+    #: OpenVINO's names of layouts; none where the format gives them no meaning.
+    axis_letters: Mapping[int, str] = MappingProxyType({})
+    #: Labels of the classes by the graph's output that has their scores.
+    class_labels: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     #: State kept between runs: graph inputs whose new values are graph outputs of the same names.
     #: They are not among ``inputs`` and ``outputs``.
     state: Mapping[str, TensorType] = MappingProxyType({})

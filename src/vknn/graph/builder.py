@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import numpy as np
 
@@ -10,6 +12,21 @@ from vknn.errors import ShapeError, VknnError
 from vknn.graph.graph import Continuation, Graph, Node, Origin, Quantization, Value
 from vknn.graph.op import Op
 from vknn.graph.types import TensorType
+
+_FIXED: ContextVar[dict[str, np.ndarray] | None] = ContextVar("fixed inputs", default=None)
+
+
+@contextmanager
+def fixed_inputs(arrays: Mapping[str, np.ndarray]) -> Iterator[None]:
+    """Block in which inputs of these names and types are constants of graphs that are built.
+
+    Of each name the first input counts: bodies of loops have names of their own.
+    """
+    token = _FIXED.set(dict(arrays))
+    try:
+        yield
+    finally:
+        _FIXED.reset(token)
 
 
 class GraphBuilder:
@@ -22,7 +39,10 @@ class GraphBuilder:
         self._taken: dict[str, int] = {}
 
     def input(self, name: str, type: TensorType) -> Value:
-        """A value fed at run time."""
+        """A value fed at run time, or a constant where it is fixed (:func:`fixed_inputs`)."""
+        fixed = _FIXED.get()
+        if fixed and name in fixed and TensorType.of(fixed[name]) == type:
+            return self.constant(fixed.pop(name), name)
         value = Value(self._unique(name), type)
         self._inputs.append(value)
         return value

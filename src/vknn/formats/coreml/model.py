@@ -81,6 +81,7 @@ class CoremlModel(FeatureModel):
         self.message, self.file = message, file
         self.part = getattr(message, message.WhichOneof("Type"))
         self.rank5 = self.part.arrayInputShapeMapping == 0
+        self.axis_letters = {3: "CHW"} if self.rank5 else {}
         self.network = read_network(self.part, file)
         self.layer_types = tuple(layer.type for layer in self.network.all_layers())
         description = message.description
@@ -97,6 +98,8 @@ class CoremlModel(FeatureModel):
         self.output_images = frozenset(
             name for name, output in self.blob_outputs.items() if isinstance(output, ImageOutput)
         )
+        if self.classes is not None:
+            self.class_labels = {self.classes.port: tuple(map(str, self.classes.labels))}
         if self.classes is not None and self.classes.scores:
             self.class_scores = frozenset({self.classes.scores})
         specs = [output.spec for output in self.blob_outputs.values()]

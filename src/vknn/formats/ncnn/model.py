@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 
@@ -37,6 +38,8 @@ class BoundLayer:
 
 class NcnnModel(Model):
     """An ncnn model (see :class:`Model`). Arrays have no batch axis, values a leading axis of 1."""
+
+    axis_letters = MappingProxyType({1: "W", 2: "HW", 3: "CHW", 4: "CDHW"})
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -21,6 +22,8 @@ class OpenvinoModel(Model):
 
     Inputs may have other shapes than the file's (not another rank) as far as its layers can follow.
     """
+
+    axis_letters = MappingProxyType({4: "NCHW", 5: "NCDHW"})
 
     def __init__(self, net: Net, weights: Weights, file: str | None = None) -> None:
         self.net, self.weights, self.file = net, weights, file

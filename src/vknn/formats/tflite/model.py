@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -41,6 +42,8 @@ class TfliteModel(Model):
 
     ``signatures`` by key, ``metadata`` (bytes by name) and ``description`` come from the file.
     """
+
+    axis_letters = MappingProxyType({4: "NHWC"})
 
     def __init__(self, record: ModelRecord, file: str | None = None) -> None:
         self.record = record
@@ -88,13 +91,8 @@ class TfliteModel(Model):
         )
         self.inputs = tuple(_spec(n, t) for n, t in self._records.items())
         self.outputs = tuple(_spec(name, tensors[index]) for name, index in outputs.items())
-        self.quantization = {
-            n: (float(q.scale[0]), int(q.zero_point[0]))
-            for n, index in outputs.items()
-            if tensors[index].is_quantized
-            and (q := tensors[index].quant) is not None
-            and not q.per_channel
-        }
+        self.quantization = _of_tensors({n: tensors[i] for n, i in outputs.items()})
+        self.input_quantization = _of_tensors(self._records)
         self.shape_hints = {
             n: tuple(1 if d is None else d for d in t.shape) for n, t in self._records.items()
         }
@@ -183,6 +181,15 @@ class TfliteModel(Model):
             raise InputError(
                 f"input {name!r} has the shape {list(shape)}, the model says [{wanted}]"
             )
+
+
+def _of_tensors(records: Mapping[str, TensorRecord]) -> dict[str, tuple[float, int]]:
+    """Scale and zero point of the tensors that have one of each."""
+    return {
+        name: (float(record.quant.scale[0]), int(record.quant.zero_point[0]))
+        for name, record in records.items()
+        if record.is_quantized and record.quant is not None and not record.quant.per_channel
+    }
 
 
 def _check_range(name: str, record: TensorRecord, array: np.ndarray) -> None:

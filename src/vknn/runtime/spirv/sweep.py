@@ -12,45 +12,33 @@ back. The workgroup size is a constant that its decoration alone names; it stays
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 
 from vknn.runtime.spirv import words
-from vknn.runtime.spirv.words import Instruction
 
 # Opcodes that only this module needs.
 _SOURCE_CONTINUED, _SOURCE, _SOURCE_EXTENSION, _STRING, _LINE = 2, 3, 4, 7, 8
 _EXT_INST_IMPORT, _EXT_INST, _ENTRY_POINT = 11, 12, 15
-_EXECUTION_MODE, _CAPABILITY = 16, 17
+_EXECUTION_MODE = 16
 _TYPE_VOID, _TYPE_VECTOR, _TYPE_MATRIX, _TYPE_IMAGE = 19, 23, 24, 25
 _PARAMETER, _FUNCTION_END, _CALL = 55, 56, 57
-_LOAD, _STORE = 61, 62
 _GROUP_DECORATE, _DECORATION_GROUP = 74, 73
 _VECTOR_SHUFFLE, _COMPOSITE_EXTRACT, _COMPOSITE_INSERT = 79, 81, 82
 _LOOP_MERGE, _UNREACHABLE = 246, 255
 _NO_LINE, _MODULE_PROCESSED, _EXECUTION_MODE_ID, _DECORATE_ID = 317, 330, 331, 332
+_BUILT_IN = 11  # decoration
 
-_DEBUG = frozenset(
-    (
-        _SOURCE_CONTINUED,
-        _SOURCE,
-        _SOURCE_EXTENSION,
-        words.NAME,
-        words.MEMBER_NAME,
-        _LINE,
-        _NO_LINE,
-        _MODULE_PROCESSED,
-    )
+_DEBUG = (
+    *(_SOURCE_CONTINUED, _SOURCE, _SOURCE_EXTENSION, words.NAME, words.MEMBER_NAME, _STRING),
+    *(_LINE, _NO_LINE, _MODULE_PROCESSED),
 )
 _ANNOTATIONS = frozenset((words.DECORATE, words.MEMBER_DECORATE, _DECORATE_ID))
 #: Module-level instructions whose result is the first operand; of all others it is the second.
 _TYPES = frozenset((*range(_TYPE_VOID, 40), words.TYPE_COOPERATIVE_MATRIX, 5341, 4472))
-#: Instructions of functions without a result.
-_NO_RESULT = frozenset(
-    (0, _LINE, _NO_LINE, _STORE, 63, 64, 99, 218, 219, 220, 221, 222, 223, 224, 225, 228, 246, 247,
-     249, 250, 251, 252, 253, 254, 255, _FUNCTION_END, 4458)
-)  # fmt: skip
-#: Opcode -> operands that are literals, as a slice; all other operands may be ids.
+#: Opcode of a declaration -> operands that are literals; all others may be ids.
 _LITERALS: dict[int, slice] = {
     words.TYPE_INT: slice(1, None),
     words.TYPE_FLOAT: slice(1, None),
@@ -62,33 +50,197 @@ _LITERALS: dict[int, slice] = {
     words.SPEC_CONSTANT: slice(2, None),
     words.SPEC_CONSTANT_OP: slice(2, 3),
     words.VARIABLE: slice(2, 3),
-    words.FUNCTION: slice(2, 3),
-    _EXT_INST: slice(3, 4),
-    _LOAD: slice(3, None),
-    _STORE: slice(2, None),
-    _VECTOR_SHUFFLE: slice(4, None),
-    _COMPOSITE_EXTRACT: slice(3, None),
-    _COMPOSITE_INSERT: slice(4, None),
-    _LOOP_MERGE: slice(2, None),
-    words.SELECTION_MERGE: slice(1, None),
 }
-#: Memory operands of a load or store that are followed by ids: volatile, aligned and nontemporal
-#: ones are not.
-_PLAIN_ACCESS = 0x7
+#: Opcode within functions -> first operand that is a literal, and whether those behind it are, too.
+_LITERALS_FROM = {
+    _EXT_INST: (3, False),
+    words.VARIABLE: (2, False),
+    words.FUNCTION: (2, False),
+    _VECTOR_SHUFFLE: (4, True),
+    _COMPOSITE_EXTRACT: (3, True),
+    _COMPOSITE_INSERT: (4, True),
+    _LOOP_MERGE: (2, True),
+    words.SELECTION_MERGE: (1, True),
+}
 
 
-@dataclass
+def swept(spirv: bytes) -> bytes:
+    """``spirv`` without what nothing reaches; as it is where it is no whole SPIR-V module.
+
+    A phi whose parent's edge was cut keeps the values of those that are left. Modules with groups
+    of decorations, and those whose blocks are not whole, stay as they are.
+    """
+    code = np.frombuffer(spirv[: len(spirv) // 4 * 4], np.uint32).copy()
+    if len(spirv) % 4 or len(code) <= words.HEADER_WORDS or code[0] != words.MAGIC:
+        return spirv
+    starts = _starts(code)
+    if starts is None:
+        return spirv
+    module = _Module(code, starts)
+    if not module.is_plain():
+        return spirv
+    try:
+        kept = module.swept_functions()
+    except _NotWhole:
+        return spirv
+    module.keep_declarations(kept)
+    kept[: words.HEADER_WORDS] = True
+    return code[kept].tobytes()
+
+
+def _starts(code: np.ndarray) -> np.ndarray | None:
+    """The places of all instructions; None where the last one is not whole.
+
+    Each word is taken for an instruction's first, and what follows it is followed by all that are
+    known to be such, twice as many each time.
+    """
+    end = len(code)
+    jump = np.append(np.minimum(np.arange(end) + (code >> 16), end), end)
+    jump[:-1][code >> 16 == 0] = end
+    found = np.array([words.HEADER_WORDS])
+    while found[-1] < end:
+        found = np.concatenate((found, jump[found]))
+        jump = jump[jump]
+    found = found[: np.searchsorted(found, end)]
+    last = int(found[-1])
+    return found if last + (int(code[last]) >> 16) == end else None
+
+
+@dataclass(frozen=True)
 class _Block:
-    """A block of a function: its label, its instructions without the label."""
+    """A block: its instructions, by index, from the label to behind its terminator."""
 
-    label: int
-    body: list[Instruction] = field(default_factory=list)
+    first: int
+    behind: int
 
-    def targets(self) -> Sequence[int]:
+
+@dataclass(frozen=True)
+class _Function:
+    """A function: its instructions, by index, and its blocks by their labels, in order."""
+
+    first: int
+    behind: int
+    blocks: dict[int, _Block]
+
+
+class _NotWhole(Exception):
+    """Functions are not made of whole blocks."""
+
+
+class _Module:
+    """A module as words, ``starts`` the places of its instructions. Its words are changed."""
+
+    def __init__(self, code: np.ndarray, starts: np.ndarray) -> None:
+        self.code, self.starts = code, starts
+        self.ends = np.append(starts[1:], len(code))
+        self.opcodes = code[starts] & 0xFFFF
+        self._words: list[int] = code.tolist()
+        self._at: list[int] = [*starts.tolist(), len(code)]
+        self._opcodes: list[int] = self.opcodes.tolist()
+        self._functions = self._indices(words.FUNCTION)
+        self._labels, self._calls = self._indices(words.LABEL), self._indices(_CALL)
+        self._phis = self._indices(words.PHI)
+        self.first = int(self._functions[0]) if len(self._functions) else len(starts)
+
+    def is_plain(self) -> bool:
+        """Whether nothing is declared in ways that are not known here."""
+        declared = self._opcodes[: self.first]
+        return not {_GROUP_DECORATE, _DECORATION_GROUP, _EXT_INST} & {*declared}
+
+    def swept_functions(self) -> np.ndarray:
+        """Which words are left of all functions. Raises _NotWhole."""
+        results = self.code[self.starts[self._functions] + 2].tolist()
+        places = {result: place for place, result in enumerate(results)}
+        entries = range(self.first)
+        waiting = [self._operands(n)[1] for n in entries if self._opcodes[n] == _ENTRY_POINT]
+        kept = np.zeros(len(self.code), bool)
+        seen: set[int] = set()
+        while waiting:
+            result = waiting.pop()
+            if result not in places or result in seen:
+                continue
+            seen.add(result)
+            function = self._function(places[result])
+            self._keep(function, kept)
+            calls = self._between(self._calls, function.first, function.behind)
+            waiting += [self._operands(n)[2] for n in calls if kept[self._at[n]]]
+        for n in (*self._indices(_LINE).tolist(), *self._indices(_NO_LINE).tolist()):
+            kept[self._at[n] : self._at[n + 1]] = False
+        kept[self.starts[self._indices(words.NOP)]] = False
+        return kept
+
+    def keep_declarations(self, kept: np.ndarray) -> None:
+        """Marks of what stands before the functions all that is named still."""
+        used = self._used(kept)
+        numbers = np.flatnonzero(~np.isin(self.opcodes[: self.first], _DEBUG)).tolist()
+        declarations = [(n, self._opcodes[n], self._operands(n)) for n in numbers]
+        variables = {o[1] for _, opcode, o in declarations if opcode == words.VARIABLE}
+        # The workgroup size is named by its decoration alone.
+        built_in = {
+            o[0] for _, opcode, o in declarations if opcode == words.DECORATE and o[1] == _BUILT_IN
+        }
+        used |= built_in - variables
+        for n, opcode, operands in reversed(declarations):
+            stays = True
+            if opcode in _ANNOTATIONS:
+                stays = operands[0] in used
+                if stays and opcode == _DECORATE_ID:
+                    used.update(operands[2:])
+            elif opcode in (_EXECUTION_MODE, _EXECUTION_MODE_ID) or not _has_result(opcode):
+                used.update(operands[2:] if opcode == _EXECUTION_MODE_ID else ())
+            else:
+                place = 0 if opcode in _TYPES or opcode == _EXT_INST_IMPORT else 1
+                stays = operands[place] in used
+                if stays:
+                    used.update(_named(opcode, operands))
+            if stays:
+                kept[self._at[n] : self._at[n + 1]] = True
+            if opcode == _ENTRY_POINT:
+                self._keep_entry(n, operands, used, kept)
+
+    def _keep_entry(
+        self, n: int, operands: Sequence[int], used: set[int], kept: np.ndarray
+    ) -> None:
+        """Leaves to an entry point those of its variables that are used."""
+        # The name is words up to the first that holds a zero byte.
+        behind = next(place for place in range(2, len(operands)) if _holds_end(operands[place])) + 1
+        start = self._at[n] + 1
+        gone = [place for place in range(behind, len(operands)) if operands[place] not in used]
+        kept[[start + place for place in gone]] = False
+        self.code[start - 1] = _first(_ENTRY_POINT, len(operands) - len(gone))
+
+    def _operands(self, n: int) -> list[int]:
+        return self._words[self._at[n] + 1 : self._at[n + 1]]
+
+    def _indices(self, opcode: int) -> np.ndarray:
+        return np.flatnonzero(self.opcodes == opcode)
+
+    @staticmethod
+    def _between(indices: np.ndarray, first: int, behind: int) -> list[int]:
+        """Those of sorted indices that lie in a range."""
+        low, high = np.searchsorted(indices, (first, behind)).tolist()
+        found: list[int] = indices[low:high].tolist()
+        return found
+
+    def _function(self, place: int) -> _Function:
+        """The function at a place among them."""
+        first, last = int(self._functions[place]), len(self.starts) - 1
+        if place + 1 < len(self._functions):
+            last = int(self._functions[place + 1]) - 1
+        labels = self._between(self._labels, first, last)
+        head = self._opcodes[first + 1 : labels[0] if labels else last]
+        if self._opcodes[last] != _FUNCTION_END or any(opcode != _PARAMETER for opcode in head):
+            raise _NotWhole
+        blocks = {}
+        for label, behind in zip(labels, [*labels[1:], last], strict=True):
+            if behind == label + 1:
+                raise _NotWhole
+            blocks[self._words[self._at[label] + 1]] = _Block(label, behind)
+        return _Function(first, last + 1, blocks)
+
+    def _targets(self, block: _Block) -> Sequence[int]:
         """Labels of the blocks that come next."""
-        if not self.body:
-            return ()
-        opcode, operands = self.body[-1]
+        opcode, operands = self._opcodes[block.behind - 1], self._operands(block.behind - 1)
         if opcode == words.BRANCH:
             return operands
         if opcode == words.BRANCH_CONDITIONAL:
@@ -97,185 +249,108 @@ class _Block:
             return [operands[1], *operands[3::2]]
         return ()
 
-    def merges(self) -> Sequence[int]:
+    def _merges(self, block: _Block) -> Sequence[int]:
         """Merge block, and continue target, of a header."""
-        for opcode, operands in self.body[-2:]:
-            if opcode == words.SELECTION_MERGE:
-                return operands[:1]
-            if opcode == _LOOP_MERGE:
-                return operands[:2]
+        opcode = self._opcodes[block.behind - 2]
+        if opcode == words.SELECTION_MERGE:
+            return self._operands(block.behind - 2)[:1]
+        if opcode == _LOOP_MERGE:
+            return self._operands(block.behind - 2)[:2]
         return ()
 
-
-@dataclass
-class _Function:
-    """A function: what stands before its first block, and its blocks in their order."""
-
-    head: list[Instruction]
-    blocks: dict[int, _Block] = field(default_factory=dict)
-
-    @property
-    def result(self) -> int:
-        return self.head[0][1][1]
-
-    def swept(self) -> list[Instruction]:
-        """The function with the blocks alone that a path reaches, or a header that stays needs."""
-        first = next(iter(self.blocks), None)
-        if first is None:
-            return [*self.head, (_FUNCTION_END, ())]
-        reached = self._reached(first)
-        stubs = self._stubs(reached)
-        parents: dict[int, set[int]] = {}
-        for label in reached:
-            for target in self.blocks[label].targets():
-                parents.setdefault(target, set()).add(label)
-        for stub, back in stubs.items():
-            if back is not None:
-                parents.setdefault(back, set()).add(stub)
-        found = list(self.head)
-        for label, block in self.blocks.items():
-            if label in reached:
-                found.append((words.LABEL, (label,)))
-                found += _with_phis(block.body, parents.get(label, set()))
-            elif label in stubs:
-                back = stubs[label]
-                found.append((words.LABEL, (label,)))
-                found.append((_UNREACHABLE, ()) if back is None else (words.BRANCH, (back,)))
-        return [*found, (_FUNCTION_END, ())]
-
-    def _reached(self, first: int) -> set[int]:
-        reached, waiting = {first}, [first]
+    def _reached(self, function: _Function) -> dict[int, Sequence[int]]:
+        """Labels of the blocks that paths lead to, and of those that come next."""
+        waiting = list(function.blocks)[:1]
+        reached: dict[int, Sequence[int]] = {}
         while waiting:
-            for target in self.blocks[waiting.pop()].targets():
-                if target not in reached:
-                    reached.add(target)
-                    waiting.append(target)
+            label = waiting.pop()
+            if label not in reached:
+                if label not in function.blocks:
+                    raise _NotWhole
+                reached[label] = self._targets(function.blocks[label])
+                waiting += reached[label]
         return reached
 
-    def _stubs(self, reached: set[int]) -> dict[int, int | None]:
-        """Blocks that no path reaches and headers name: continue targets -> loop, others None."""
+    def _keep(self, function: _Function, kept: np.ndarray) -> None:
+        """Marks the words of a function that stay."""
+        reached = self._reached(function)
+        first, last = function.first, function.behind - 1
+        head = next(iter(function.blocks.values())).first if function.blocks else last
+        kept[self._at[first] : self._at[head]] = True
+        kept[self._at[last] : self._at[last + 1]] = True
         stubs: dict[int, int | None] = {}
-        for label in self.blocks:
-            if label not in reached:
-                continue
-            for place, target in enumerate(self.blocks[label].merges()):
+        for label in reached:
+            block = function.blocks[label]
+            kept[self._at[block.first] : self._at[block.behind]] = True
+            for place, target in enumerate(self._merges(block)):
                 if target not in reached:
                     stubs[target] = label if place else None
-        return stubs
+        for label, back in stubs.items():
+            if label not in function.blocks:
+                raise _NotWhole
+            self._stub(function.blocks[label], back, kept)
+        phis = self._between(self._phis, first, last)
+        if any(kept[self._at[n]] for n in phis):
+            self._keep_phis(function, reached, stubs, kept)
+
+    def _stub(self, block: _Block, back: int | None, kept: np.ndarray) -> None:
+        """Marks and makes a block of one jump ``back``, or one that nothing reaches."""
+        label, behind = self._at[block.first], self._at[block.behind]
+        made = [_first(_UNREACHABLE, 0)] if back is None else [_first(words.BRANCH, 1), back]
+        if behind - len(made) < self._at[block.first + 1]:
+            raise _NotWhole
+        self.code[behind - len(made) : behind] = made
+        kept[label : self._at[block.first + 1]] = True
+        kept[behind - len(made) : behind] = True
+
+    def _keep_phis(
+        self,
+        function: _Function,
+        reached: Mapping[int, Sequence[int]],
+        stubs: Mapping[int, int | None],
+        kept: np.ndarray,
+    ) -> None:
+        """Leaves to phis the pairs of the parents that are left."""
+        parents: dict[int, set[int]] = {}
+        for label, targets in reached.items():
+            for target in targets:
+                parents.setdefault(target, set()).add(label)
+        for label, back in stubs.items():
+            if back is not None:
+                parents.setdefault(back, set()).add(label)
+        for label in reached:
+            block = function.blocks[label]
+            for n in self._between(self._phis, block.first, block.behind):
+                self._phi(n, parents.get(label, set()), kept)
+
+    def _phi(self, n: int, parents: set[int], kept: np.ndarray) -> None:
+        """Leaves the pairs of these parents to a phi."""
+        start, operands = self._at[n], self._operands(n)
+        left = 0
+        for place in range(2, len(operands), 2):
+            if operands[place + 1] in parents:
+                left += 1
+            else:
+                kept[start + 1 + place : start + 3 + place] = False
+        if left != len(parents):  # a loop whose way back was another block
+            raise _NotWhole
+        self.code[start] = _first(words.PHI, 2 + 2 * left)
+
+    def _used(self, body: np.ndarray) -> set[int]:
+        """The words of functions that may be ids: too many, if any, but all that are."""
+        may = body.copy()
+        may[self.starts] = False
+        for opcode, (literal, behind) in _LITERALS_FROM.items():
+            places = np.flatnonzero(self.opcodes == opcode)
+            begin, end = self.starts[places] + 1 + literal, self.ends[places]
+            for step in range(int((end - begin).max(initial=0)) if behind else 1):
+                at = begin + step
+                may[at[at < end]] = False
+        return set(np.unique(self.code[may]).tolist())
 
 
-def _with_phis(body: Sequence[Instruction], parents: set[int]) -> Iterator[Instruction]:
-    """A block's instructions, of whose OpPhi only the pairs of these parents are left."""
-    for opcode, operands in body:
-        if opcode == words.NOP or opcode in (_LINE, _NO_LINE):
-            continue
-        if opcode == words.PHI:
-            pairs = zip(operands[2::2], operands[3::2], strict=True)
-            kept = [word for pair in pairs if pair[1] in parents for word in pair]
-            yield opcode, (*operands[:2], *kept)
-        else:
-            yield opcode, operands
-
-
-def swept(spirv: bytes) -> bytes:
-    """``spirv`` without what nothing reaches; as it is where it is no whole SPIR-V module.
-
-    A phi whose parent's edge was cut keeps the values of those that are left.
-    """
-    code = words.unpacked(spirv)
-    if len(spirv) % 4 or len(code) <= words.HEADER_WORDS or code[0] != words.MAGIC:
-        return spirv
-    parts = list(words.instructions(code))
-    if sum(1 + len(operands) for _, operands in parts) + words.HEADER_WORDS != len(code):
-        return spirv
-    start = next((n for n, (opcode, _) in enumerate(parts) if opcode == words.FUNCTION), len(parts))
-    functions = _functions(parts[start:])
-    if functions is None or any(
-        opcode in (_GROUP_DECORATE, _DECORATION_GROUP) for opcode, _ in parts
-    ):
-        return spirv
-    declarations = parts[:start]
-    kept = _called(declarations, functions)
-    bodies = [part for result in kept for part in kept[result]]
-    found = [*_declared(declarations, bodies), *bodies]
-    return words.packed([*code[: words.HEADER_WORDS], *words.flat(found)])
-
-
-def _functions(parts: Sequence[Instruction]) -> list[_Function] | None:
-    """The functions of a module; None where they are not made of whole blocks."""
-    functions: list[_Function] = []
-    block: _Block | None = None
-    for opcode, operands in parts:
-        if opcode == words.FUNCTION:
-            functions.append(_Function([(opcode, operands)]))
-            block = None
-        elif not functions:
-            return None
-        elif opcode == words.LABEL:
-            block = _Block(operands[0])
-            functions[-1].blocks[block.label] = block
-        elif opcode == _FUNCTION_END:
-            block = None
-        elif block is None:
-            if opcode != _PARAMETER:
-                return None
-            functions[-1].head.append((opcode, operands))
-        else:
-            block.body.append((opcode, operands))
-    labels = {label for f in functions for label in f.blocks}
-    named = (t for f in functions for b in f.blocks.values() for t in (*b.targets(), *b.merges()))
-    return functions if labels.issuperset(named) else None
-
-
-def _called(
-    declarations: Sequence[Instruction], functions: Sequence[_Function]
-) -> dict[int, list[Instruction]]:
-    """The functions that entry points reach, swept, in their order."""
-    by_result = {f.result: f for f in functions}
-    waiting = [operands[1] for opcode, operands in declarations if opcode == _ENTRY_POINT]
-    found: dict[int, list[Instruction]] = {}
-    while waiting:
-        result = waiting.pop()
-        if result in by_result and result not in found:
-            found[result] = by_result[result].swept()
-            waiting += [operands[2] for opcode, operands in found[result] if opcode == _CALL]
-    return {f.result: found[f.result] for f in functions if f.result in found}
-
-
-def _declared(
-    declarations: Sequence[Instruction], bodies: Sequence[Instruction]
-) -> list[Instruction]:
-    """What stands before the functions, without what nothing names any more."""
-    used = {word for part in bodies for word in _named(*part)}
-    built_in = {o[0] for opcode, o in declarations if opcode == words.DECORATE and o[1] == 11}
-    variables = {o[1] for opcode, o in declarations if opcode == words.VARIABLE}
-    # The workgroup size is named by its decoration alone.
-    used |= built_in - variables
-    found: list[Instruction] = []
-    for opcode, operands in reversed(declarations):
-        if opcode in _DEBUG or opcode == _STRING:
-            continue
-        if opcode in _ANNOTATIONS:
-            if operands[0] in used:
-                found.append((opcode, operands))
-                if opcode == _DECORATE_ID:
-                    used.update(operands[2:])
-        elif opcode == _ENTRY_POINT:
-            found.append((opcode, _entry(operands, used)))
-        elif opcode in (_EXECUTION_MODE, _EXECUTION_MODE_ID) or not _has_result(opcode):
-            used.update(operands[2:] if opcode == _EXECUTION_MODE_ID else ())
-            found.append((opcode, operands))
-        elif operands[0 if opcode in _TYPES or opcode == _EXT_INST_IMPORT else 1] in used:
-            used.update(_named(opcode, operands))
-            found.append((opcode, operands))
-    return found[::-1]
-
-
-def _entry(operands: Sequence[int], used: set[int]) -> Sequence[int]:
-    """An entry point's operands with those of its variables that are used."""
-    # The name is words up to the first that holds a zero byte.
-    behind = next(n for n in range(2, len(operands)) if _holds_end(operands[n])) + 1
-    return (*operands[:behind], *(v for v in operands[behind:] if v in used))
+def _first(opcode: int, operands: int) -> int:
+    return words.first_word(opcode, operands)
 
 
 def _holds_end(word: int) -> bool:
@@ -288,12 +363,8 @@ def _has_result(opcode: int) -> bool:
 
 
 def _named(opcode: int, operands: Sequence[int]) -> Iterable[int]:
-    """Words of an instruction that may be ids: too many, if any, but all that are."""
+    """Words of a declaration that may be ids."""
     literal = _LITERALS.get(opcode)
-    if opcode in (_LOAD, _STORE) and literal is not None:
-        masks = operands[literal.start : literal.start + 1]
-        if masks and masks[0] & ~_PLAIN_ACCESS:
-            return operands
     if literal is None:
         return operands
     first, behind, _ = literal.indices(len(operands))

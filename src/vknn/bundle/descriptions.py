@@ -1,0 +1,81 @@
+"""Descriptions of ports: what a bundle says of an input, an output or a state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vknn.bundle import schema
+from vknn.bundle.forms import Form
+from vknn.bundle.schema import MOST_AXES, NONE, Direction
+from vknn.bundle.tables import Tables
+from vknn.formats import Model
+
+#: Orders of a picture's colours, by the rank of its array: pixels of one byte, of three.
+_PICTURES = {2: "GRAY", 3: "RGB"}
+
+
+@dataclass(frozen=True)
+class PortDescription:
+    """An input or output as the user has it.
+
+    ``buffer``, ``count``: of the plan; ``count`` has an int32, the size of the ``form``'s open
+    axis. ``layout``: a letter an axis, empty where the format gives axes no meaning.
+    ``quantization``: scale and zero point, where integers stand for real numbers.
+    """
+
+    name: str
+    direction: Direction
+    form: Form
+    buffer: int
+    count: int | None = None
+    layout: str = ""
+    labels: tuple[str, ...] = ()
+    picture: str = ""
+    quantization: tuple[float, int] | None = None
+
+    def row(self, tables: Tables) -> tuple[object, ...]:
+        """Its record (``schema.PORT``)."""
+        dims = self.form.dims
+        first, count = tables.add(
+            schema.LABEL, [(tables.string(label), 0) for label in self.labels]
+        )
+        scale, zero_point = self.quantization or (0.0, 0)
+        return (
+            tables.string(self.name),
+            int(self.direction),
+            int(self.form.element),
+            len(dims),
+            [*dims, *(1,) * (MOST_AXES - len(dims))],
+            self.buffer,
+            NONE if self.count is None else self.count,
+            self.form.open_axis,
+            tables.string(self.layout),
+            first,
+            count,
+            tables.string(self.picture),
+            int(self.quantization is not None),
+            scale,
+            zero_point,
+        )
+
+
+def described(
+    model: Model,
+    name: str,
+    direction: Direction,
+    form: Form,
+    buffer: int,
+    *,
+    count: int | None = None,
+) -> PortDescription:
+    """The description of a port of this form, in the model's words."""
+    is_input = direction is Direction.INPUT
+    pictures = model.images if is_input else model.output_images
+    picture = _PICTURES[len(form.dims)] if name in pictures else ""
+    layout = "HWC"[: len(form.dims)] if picture else model.axis_letters.get(len(form.dims), "")
+    pairs = model.input_quantization if is_input else model.quantization
+    pair = pairs.get(name) if np.issubdtype(form.dtype, np.integer) else None
+    labels = () if is_input else tuple(model.class_labels.get(name, ()))
+    return PortDescription(name, direction, form, buffer, count, layout, labels, picture, pair)

@@ -1,0 +1,124 @@
+"""Ends of a graph in types that no device buffer holds: int64 and its kin, which ports convert.
+
+A graph that ends in a cast to int64, or begins with one from it, would take a step on the host for
+nothing but that: the cast goes, the port has the user's type.
+"""
+
+from __future__ import annotations
+
+from vknn.bundle.conversions import Kind, can_convert
+from vknn.graph import DType, Graph, Node, TensorType, Value
+from vknn.ops.elementwise.binary import Cast
+from vknn.ops.movement.shape import Identity, Reshape, Transpose
+
+#: Types of ports that a device's buffers have no elements of -> those in which it computes them.
+_INNER = {
+    DType.INT64: DType.INT32,
+    DType.UINT64: DType.INT32,
+    DType.UINT32: DType.INT32,
+    DType.UINT16: DType.INT32,
+}
+#: What moves elements, whatever their type.
+_MOVES = (Identity, Reshape, Transpose)
+
+
+def narrowed(graph: Graph) -> Graph:
+    """The graph without casts at its inputs and outputs that ports do in their place.
+
+    An output made by a cast to int64, uint64, uint32, uint16 or float64, or by reshapes and
+    transposes of one, is computed in the type before that. An input of these types (but float64)
+    that nothing but casts read is an int32: of a number beyond that its low 32 bits are taken. The
+    given graph is left as it is.
+    """
+    if graph.continuation is not None:
+        return graph
+    return _narrow_inputs(_narrow_outputs(graph))
+
+
+def _narrow_outputs(graph: Graph) -> Graph:
+    makers = graph.producers()
+    added: list[Node] = []
+    outputs = {}
+    for name, value in graph.outputs.items():
+        found = _before_cast(value, makers, added)
+        outputs[name] = value if found is None else found
+    if all(outputs[name] is value for name, value in graph.outputs.items()):
+        return graph
+    nodes = _needed([*graph.nodes, *added], set(outputs.values()))
+    return Graph(graph.inputs, outputs, nodes, graph.name, None, graph.blobs)
+
+
+def _before_cast(value: Value, makers: dict[Value, Node], added: list[Node]) -> Value | None:
+    """The value as it is before the last cast to a type that no device has; None: as it is."""
+    node = makers.get(value)
+    if node is None or value.type.dtype.on_device:
+        return None
+    source = node.inputs[0]
+    assert source is not None
+    if isinstance(node.op, Cast):
+        own = source.type.dtype
+        fits = own.on_device and value.type.dtype.value.upper() in Kind.__members__
+        return source if fits and can_convert(_kind(own), _kind(value.type.dtype)) else None
+    if not isinstance(node.op, _MOVES):
+        return None
+    inner = _before_cast(source, makers, added)
+    if inner is None:
+        return None
+    (type_,) = node.op.infer(inner.type)
+    made = Value(value.name, type_)
+    added.append(Node(node.op, (inner,), (made,), node.name, node.origin))
+    return made
+
+
+def _kind(dtype: DType) -> Kind:
+    """The kind of an element as a port has it."""
+    return Kind[dtype.value.upper()]
+
+
+def _needed(nodes: list[Node], wanted: set[Value]) -> list[Node]:
+    """The nodes of whose outputs any is wanted, directly or by others; in order."""
+    known = set(wanted)
+    kept = []
+    for node in reversed(nodes):
+        if not known.isdisjoint(node.outputs):
+            kept.append(node)
+            known.update(v for v in node.inputs if v is not None)
+    return kept[::-1]
+
+
+def _narrow_inputs(graph: Graph) -> Graph:
+    readers = graph.consumers()
+    results = set(graph.outputs.values())
+    mapping: dict[Value, Value] = {}
+    inputs = []
+    for value in graph.inputs:
+        inner = _INNER.get(value.type.dtype)
+        used = readers.get(value, [])
+        if inner is None or value in results or not all(map(_takes, used)):
+            inputs.append(value)
+            continue
+        mapping[value] = Value(value.name, TensorType(value.type.shape, inner))
+        inputs.append(mapping[value])
+    if not mapping:
+        return graph
+    nodes, same = [], dict[Value, Value]()
+    for node in graph.nodes:
+        given = tuple(mapping.get(v, v) if v is not None else None for v in node.inputs)
+        first = given[0] if given else None
+        if _is_idle(node, first) and first in mapping.values() and node.outputs[0] not in results:
+            assert first is not None
+            same[node.outputs[0]] = first
+            continue
+        nodes.append(Node(node.op, given, node.outputs, node.name, node.origin))
+    made = Graph(inputs, graph.outputs, nodes, graph.name, None, graph.blobs)
+    return made.replace(made.nodes, same) if same else made
+
+
+def _is_idle(node: Node, value: Value | None) -> bool:
+    """Whether a node casts a value to the type that it has."""
+    return isinstance(node.op, Cast) and value is not None and node.op.to is value.type.dtype
+
+
+def _takes(node: Node) -> bool:
+    """Whether a node reads numbers that may as well be int32."""
+    return isinstance(node.op, Cast) and node.op.to.on_device and node.op.to is not DType.BOOL

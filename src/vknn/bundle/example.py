@@ -1,0 +1,200 @@
+"""Example of a bundle: inputs, the NumPy reference's answer, and how far a device may lie off.
+
+    |got - expected| <= absolute + relative |expected|
+
+for each element of an output. Both numbers follow from ``error_draws``: they hold the largest
+differences of all draws, element by element, and of the pairs that do they are the one with the
+least allowed to the largest elements and on average. A part in proportion suits outputs whose large
+elements err more than their small ones, as behind a softmax; of few elements, of which draws may
+hit none well, there is none, and the bound is at least four times the draws' deviation. Beyond
+that, as in ``vknn verify``:
+
+- A float may lie off by its own rounding, one unit of its type.
+- An integer that stands for a real number, or has 8 or 16 bits, may be one off: a float within
+  rounding of a half becomes either neighbour. Others (indices, classes) and truth values must be
+  equal, unless the draws show them change.
+- An output whose shape the errors change (detections) is held against draws of smaller errors in
+  fp32, still several times those of devices. In 16 bits it is not compared, nor is one of which
+  errors make infinities.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from vknn.bundle.descriptions import PortDescription
+from vknn.bundle.error_draws import drawn
+from vknn.bundle.forms import user_array
+from vknn.bundle.ports import PortedPlan
+from vknn.bundle.schema import Direction
+from vknn.bundle.tables import Tables
+from vknn.errors import ExportError, InputError
+from vknn.formats import Model
+from vknn.graph import Graph
+from vknn.lowering import LoweringOptions
+from vknn.tool_inputs import random_array
+
+#: Elements from which on a bound may have a part in proportion.
+_MANY = 64
+#: Parts in proportion that are tried.
+_SHARES = (0.0, *(2.0**-k for k in range(1, 25)))
+#: Share of the errors that is drawn where all of them change an output's shape, in fp32.
+_FEW = 1.0 / 16.0
+#: Below the smallest normal number a device may flush to zero.
+_TINY = 1.2e-38
+
+
+@dataclass(frozen=True, eq=False)
+class ExampleArray:
+    """An array of the example; ``port``: number of the plan's port. Of inputs both bounds are 0."""
+
+    port: int
+    array: np.ndarray
+    absolute: float = 0.0
+    relative: float = 0.0
+
+    def row(self, tables: Tables) -> tuple[object, ...]:
+        """Its record (``schema.EXAMPLE``)."""
+        return self.port, tables.blob(self.array), self.absolute, self.relative
+
+
+def example(
+    model: Model,
+    graph: Graph,
+    ported: PortedPlan,
+    feeds: Mapping[str, np.ndarray] | None = None,
+    options: LoweringOptions | None = None,
+    seed: int = 0,
+) -> list[ExampleArray]:
+    """The example of a plan: of each input an array, and of each output that can be compared.
+
+    Args:
+        model: The model.
+        graph: The graph that the plan was made of, as :func:`vknn.bundle.ports.ported` takes it.
+        ported: The plan.
+        feeds: The user's arrays by input; those that are missing are made up.
+        options: What the plan was lowered with; its precision decides what is allowed.
+        seed: Of what is made up and drawn.
+
+    Raises:
+        InputError: An array is of an unknown input, or of another shape than the plan's.
+    """
+    arrays = _complete(model, ported, feeds or {}, seed)
+    given = {v.name: _graph_array(model, v.name, arrays, graph) for v in graph.inputs}
+    options = options or LoweringOptions()
+    right, runs = drawn(graph, given, options, seed)
+    bounds = {p.name: _port_bounds(model, p, right, runs) for p in ported.ports if _is_output(p)}
+    if None in bounds.values() and options.precision == "fp32":
+        _, fewer = drawn(graph, given, options, seed, _FEW)
+        for port in ported.ports:
+            if _is_output(port) and bounds[port.name] is None:
+                bounds[port.name] = _port_bounds(model, port, right, fewer)
+    found = []
+    for number, port in enumerate(ported.ports):
+        if not _is_output(port):
+            found.append(ExampleArray(number, arrays[port.name]))
+        elif (pair := bounds[port.name]) is not None:
+            found.append(ExampleArray(number, _user(model, port, right), *pair))
+    return found
+
+
+def _is_output(port: PortDescription) -> bool:
+    return port.direction is Direction.OUTPUT
+
+
+def _user(model: Model, port: PortDescription, outputs: Mapping[str, np.ndarray]) -> np.ndarray:
+    """The user's array of an output."""
+    return user_array(port.form, model.decode(port.name, outputs[port.name]))
+
+
+def _port_bounds(
+    model: Model,
+    port: PortDescription,
+    right: Mapping[str, np.ndarray],
+    runs: Sequence[Mapping[str, np.ndarray]],
+) -> tuple[float, float] | None:
+    """Absolute and relative bound of an output; None where it cannot be compared."""
+    steps = port.name in model.quantization or port.form.dtype.itemsize < 4
+    return _bounds(_user(model, port, right), [_user(model, port, run) for run in runs], steps)
+
+
+def _complete(
+    model: Model, ported: PortedPlan, feeds: Mapping[str, np.ndarray], seed: int
+) -> dict[str, np.ndarray]:
+    """Arrays of all inputs as ports have them: given, the model's own, or made up."""
+    random = np.random.default_rng(seed)
+    forms = {p.name: p.form for p in ported.ports if p.direction is Direction.INPUT}
+    unknown = sorted(feeds.keys() - forms.keys())
+    if unknown:
+        names = ", ".join(map(repr, forms)) or "none"
+        raise InputError(f"example: unknown input {unknown[0]!r} (the inputs: {names})")
+    specs = {spec.name: spec for spec in model.inputs}
+    arrays = {}
+    for name, form in forms.items():
+        array = feeds.get(name, model.recorded.get(name))
+        if array is None and name in model.defaults:
+            array = np.full(form.dims, model.defaults[name], form.dtype)
+        if array is None:
+            array = random_array(specs[name], form.dims, random).astype(form.dtype)
+        if np.shape(array) != form.dims:
+            raise InputError(
+                f"example: input {name!r} has the shape {list(np.shape(array))}, the plan's is "
+                f"{list(form.dims)}"
+            )
+        arrays[name] = np.ascontiguousarray(array, form.dtype).reshape(form.dims)
+    return arrays
+
+
+def _graph_array(
+    model: Model, name: str, arrays: Mapping[str, np.ndarray], graph: Graph
+) -> np.ndarray:
+    """The array that the graph takes: of an input, or of a state its first value."""
+    (type_,) = (v.type for v in graph.inputs if v.name == name)
+    if name in model.state:
+        return np.full(type_.dims, model.first_state.get(name, 0), type_.dtype.numpy)
+    if name not in arrays:
+        raise ExportError([f"input {name!r} is no port of the plan"])
+    with np.errstate(all="ignore"):
+        return model.encode(name, arrays[name]).astype(type_.dtype.numpy, copy=False)
+
+
+def _bounds(
+    expected: np.ndarray, others: Sequence[np.ndarray], steps: bool
+) -> tuple[float, float] | None:
+    """Absolute and relative bound that hold all of the others; None: there are none.
+
+    ``steps``: integers that may be one off.
+    """
+    if any(other.shape != expected.shape for other in others):
+        return None
+    if not expected.size:
+        return 0.0, 0.0
+    right = expected.astype(np.float64)
+    with np.errstate(all="ignore"):
+        errors = np.abs(np.stack([other.astype(np.float64) for other in others]) - right)
+    special = ~np.isfinite(right)  # must be the same
+    errors[:, special] = 0.0
+    if not np.isfinite(errors).all():
+        return None
+    size = np.where(special, 0.0, np.abs(right)).reshape(-1)
+    absolute, relative = _fitted(errors.reshape(len(others), -1), size)
+    if expected.dtype.kind == "f":
+        return absolute + _TINY, relative + float(np.finfo(expected.dtype).eps)
+    if expected.dtype.kind == "b":
+        return float(absolute > 0), 0.0
+    return max(absolute, float(steps)), relative
+
+
+def _fitted(errors: np.ndarray, size: np.ndarray) -> tuple[float, float]:
+    """Bounds of errors [draws, elements] of elements of this size: the smallest that hold."""
+    largest = errors.max(axis=0)
+    if size.size < _MANY:
+        deviation = float(np.sqrt(np.mean(errors**2)))
+        return max(float(largest.max()), 4.0 * deviation), 0.0
+    fits = [(max(0.0, float((largest - share * size).max())), share) for share in _SHARES]
+    most, mean = float(size.max()), float(size.mean())
+    # The largest elements count twice: they are the answer of a classifier.
+    return min(fits, key=lambda f: (f[0] + f[1] * most) ** 2 * (f[0] + f[1] * mean))

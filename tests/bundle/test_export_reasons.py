@@ -1,0 +1,137 @@
+"""Networks that are no one plan: every layer in the way is named, and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.bundle.sections import read_sections
+from tests.onnx_writer import graph, model, node, save, simple, value
+
+import vknn
+from vknn.bundle import schema
+from vknn.cli.main import main
+from vknn.errors import ExportError
+from vknn.graph import DType
+
+pytestmark = pytest.mark.glsl
+
+
+def reasons(path: Path, **options: object) -> tuple[str, ...]:
+    """Why a model cannot go; nothing is written."""
+    out = path.with_suffix(".vkb")
+    with pytest.raises(ExportError) as caught:
+        vknn.export(path, out, **options)  # type: ignore[arg-type]
+    assert not out.exists()
+    assert str(path.name) in str(caught.value)
+    return caught.value.reasons
+
+
+def branching(folder: Path) -> Path:
+    then = graph([node("Mul", "h h", "z")], outputs=[value("z", None)])
+    other = graph([node("Neg", "h", "z")], outputs=[value("z", None)])
+    nodes = [node("Relu", "x", "h"), node("If", "c", then_branch=then, else_branch=other)]
+    body = graph(nodes, [value("x"), value("c", (), DType.BOOL)], [value("y", None)])
+    return save(model(body), folder)
+
+
+def test_a_branch_on_data(tmp_path: Path) -> None:
+    [reason] = reasons(branching(tmp_path))
+    assert "If" in reason and "--outputs" in reason and "--fixed" in reason
+
+
+def test_a_branch_whose_condition_is_fixed(tmp_path: Path) -> None:
+    out = tmp_path / "net.vkb"
+    vknn.export(branching(tmp_path), out, fixed={"c": np.array(True)}, example=False)
+    read = read_sections(out)
+    assert [read.string(p["name"]) for p in read.tables["port"]] == ["x", "y"]
+    assert read.string(read.tables["plan"][0]["shapes"]) == "x=2,3"
+    options = ["--fixed", "c=false", "--no-example"]
+    assert main(["export", str(branching(tmp_path)), "-o", str(out), *options]) == 0
+
+
+def test_a_network_cut_in_front_of_a_branch(tmp_path: Path) -> None:
+    out = tmp_path / "net.vkb"
+    vknn.export(branching(tmp_path), out, outputs="h", example=False)
+    ports = read_sections(out)
+    assert "h" in [ports.string(p["name"]) for p in ports.tables["port"]]
+
+
+def test_every_layer_is_named(tmp_path: Path) -> None:
+    """Two layers of the host's, apart, and one behind a shape that data decide."""
+    path = save(
+        model(
+            graph(
+                [
+                    node("Cast", "x", "wide", to=11),
+                    node("Exp", "wide", "big"),
+                    node("Cast", "big", "a", to=1),
+                    node("Relu", "a", "b"),
+                    node("NonZero", "b", "places"),
+                    node("Cast", "places", "p", to=1),
+                    node("MatMul", "p q", "y"),
+                ],
+                [value("x"), value("q", (None, 2))],
+                [value("y", None)],
+            )
+        ),
+        tmp_path,
+    )
+    told = reasons(path, shapes={"q": (3, 2)})
+    text = "\n".join(told)
+    assert "Exp" in text and "float64" in text
+    assert "MatMul" in text and "computed at run time" in text
+    assert len(told) >= 4
+
+
+def test_strings(tmp_path: Path) -> None:
+    body = graph(
+        [node("Identity", "s", "t"), node("Relu", "x")],
+        [value("s", (2,), DType.STRING), value("x")],
+        [value("t", (2,), DType.STRING), value("y", None)],
+    )
+    told = reasons(save(model(body), tmp_path))
+    assert any("'s'" in reason and "string" in reason for reason in told)
+    assert any("'t'" in reason for reason in told)
+
+
+def test_a_kernel_that_is_switched_off(tmp_path: Path) -> None:
+    [reason] = reasons(save(simple(node("Erf", "x")), tmp_path), disable="kernel:Erf")
+    assert "Erf" in reason and "--outputs" in reason
+
+
+def test_a_tensor_longer_than_the_target_allows(tmp_path: Path) -> None:
+    path = save(simple(node("Expand", "x s"), s=np.array([1 << 23, 2, 3])), tmp_path)
+    [reason, *_] = reasons(path)
+    assert f"{4 * 6 << 23:,}" in reason.replace("(", "") or "201,326,592 bytes" in reason
+    assert "134,217,728" in reason and "--target" in reason
+
+
+def test_a_last_cast_to_int64(tmp_path: Path) -> None:
+    out = tmp_path / "net.vkb"
+    body = graph(
+        [node("ArgMax", "x", "i", axis=1, keepdims=0), node("Cast", "i", "y", to=7)],
+        [value("x")],
+        [value("y", None, DType.INT64)],
+    )
+    vknn.export(save(model(body), tmp_path), out, example=False)
+    [port] = [p for p in read_sections(out).tables["port"] if p["direction"] == 1]
+    assert port["type"] == schema.ElementType.INT64
+    assert port["dims"][: port["rank"]].tolist() == [2]
+
+
+def test_networks_without_layers(tmp_path: Path) -> None:
+    """An output that is an input, and one that is a constant."""
+    body = graph(
+        [node("Identity", "x", "y"), node("Identity", "k", "z")],
+        [value("x")],
+        [value("y", (2, 3)), value("z", (2,))],
+        {"k": np.float32([5, 7])},
+    )
+    out = tmp_path / "net.vkb"
+    told = vknn.export(save(model(body), tmp_path), out)
+    read = read_sections(out)
+    names = [read.string(p["name"]) for p in read.tables["port"]]
+    assert names == ["x", "y", "z"]
+    assert told.plans[0].needs["group_invocations"] >= 1
