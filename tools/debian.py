@@ -22,10 +22,13 @@ class Unavailable(Exception):
 class Archive:
     """A suite as apt's only source, apt's state in ``folder``; ``sources``: source packages too.
 
-    Raises Unavailable where there is no apt, no keyring, no mirror, or another processor.
+    ``architecture``: Debian's name of the packages' processor. Raises Unavailable where there is no
+    apt, no keyring, no mirror, or this machine is no x86-64.
     """
 
-    def __init__(self, folder: Path, suite: str, *, sources: bool = False) -> None:
+    def __init__(
+        self, folder: Path, suite: str, *, sources: bool = False, architecture: str = "amd64"
+    ) -> None:
         for tool in ("apt-get", "dpkg-deb"):
             if shutil.which(tool) is None:
                 raise Unavailable(f"it comes from Debian's packages; there is no {tool}")
@@ -33,7 +36,8 @@ class Archive:
             raise Unavailable(f"it is made for x86_64, not for {os.uname().machine}")
         self.folder, self.suite = folder, suite
         kinds = ("deb", "deb-src") if sources else ("deb",)
-        self._environment = {**os.environ, "APT_CONFIG": str(_configuration(folder, suite, kinds))}
+        configuration = _configuration(folder, suite, kinds, architecture)
+        self._environment = {**os.environ, "APT_CONFIG": str(configuration)}
         self._run(["-qq", "update"], folder)
 
     def with_dependencies(self, packages: Sequence[str]) -> list[str]:
@@ -80,7 +84,7 @@ class Archive:
         return done.stdout
 
 
-def _configuration(folder: Path, suite: str, kinds: Sequence[str]) -> Path:
+def _configuration(folder: Path, suite: str, kinds: Sequence[str], architecture: str) -> Path:
     for part in ("state/lists/partial", "cache/archives/partial"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     keys = sorted(Path("/usr/share/keyrings").glob("debian-archive-keyring.*"))
@@ -97,6 +101,8 @@ def _configuration(folder: Path, suite: str, kinds: Sequence[str]) -> Path:
         f'Dir::State::status "{folder}/status";\n'
         f'Dir::Cache "{folder}/cache";\n'
         'APT::Sandbox::User "";\n'
+        f'APT::Architecture "{architecture}";\n'
+        f'APT::Architectures {{ "{architecture}"; }};\n'
     )
     return configuration
 

@@ -83,6 +83,12 @@ SWITCHES = (
         "the user's cache directory",
         "Where pipelines, compiled shaders and tuning results are kept.",
     ),
+    Switch(
+        "VKNN_RUNNER",
+        "a file",
+        "none",
+        "The C library that runs bundles (`libvknn_run.so`), for `vknn.bundle.Runner`.",
+    ),
 )
 
 #: What VKNN_DISABLE can name: abilities of the device, parts of lowering, passes by name.
@@ -215,6 +221,12 @@ def memory_limit(given: int | str | None = None) -> int | None:
 def run_timeout() -> float | None:
     """VKNN_TIMEOUT, None where it is not set: then it holds for each submit alone."""
     return read().timeout if os.environ.get("VKNN_TIMEOUT", "").strip() else None
+
+
+def runner() -> Path | None:
+    """VKNN_RUNNER."""
+    text = os.environ.get("VKNN_RUNNER", "").strip()
+    return Path(text).expanduser() if text else None
 
 
 def debug() -> int:

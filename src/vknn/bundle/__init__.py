@@ -1,6 +1,16 @@
 """Bundles: a network's plans, SPIR-V and weights in one file, which ``runner/vknn_run.c`` runs."""
 
 from vknn.bundle.export import Exported, ExportedPlan, export
+from vknn.bundle.reader import Bundle
+from vknn.bundle.runner import Runner, RunnerPort
 from vknn.bundle.targets import TARGETS
 
-__all__ = ["TARGETS", "Exported", "ExportedPlan", "export"]
+__all__ = [
+    "TARGETS",
+    "Bundle",
+    "Exported",
+    "ExportedPlan",
+    "Runner",
+    "RunnerPort",
+    "export",
+]

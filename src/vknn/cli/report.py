@@ -12,11 +12,21 @@ from vknn.cli.output import show, write_json
 from vknn.cli.profile import add_table
 from vknn.errors import VknnError
 from vknn.profiling import Profile
+from vknn.profiling.runner_profile import (
+    is_runner_profile,
+    read_runner_profile,
+    runner_table,
+)
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("profile", type=Path, help="the file that vknn profile --save wrote")
+    parser.add_argument(
+        "profile", type=Path, help="the file that vknn profile --save wrote, or vknn-run --profile"
+    )
     add_table(parser)
+    parser.add_argument(
+        "--trace", type=Path, metavar="FILE.json", help="write a trace for ui.perfetto.dev"
+    )
     parser.add_argument("--html", type=Path, metavar="FILE.html", help="write it as a page")
     parser.add_argument(
         "--verify",
@@ -42,13 +52,35 @@ def _verify(args: argparse.Namespace) -> dict[str, Any]:
 
 def run(args: argparse.Namespace) -> None:
     """A saved profile as tables; needs neither the model nor a device."""
+    if is_runner_profile(args.profile):
+        _runner(args)
+        return
     result = Profile.load(args.profile)
     verify = None if args.verify is None else _verify(args)
     if args.html is not None:
         result.save_html(args.html, verify=verify)
+    if args.trace is not None:
+        result.save_trace(args.trace)
     if args.json:
         write_json(result.to_json())
         return
     show(result.about_table())
     show(result.table(args.sort, args.limit))
     show(result.totals_table())
+
+
+def _runner(args: argparse.Namespace) -> None:
+    """The same of what vknn-run wrote, which knows neither sources nor the times of the host."""
+    if args.html is not None or args.verify is not None:
+        raise VknnError(
+            f"{args.profile}: a page needs the kernels' sources, which vknn-run does not have: "
+            "take --trace, or a profile of vknn profile --save"
+        )
+    result, runs = read_runner_profile(args.profile)
+    if args.trace is not None:
+        result.save_trace(args.trace)
+    if args.json:
+        write_json(result.to_json())
+        return
+    show(runner_table(result, runs, args.sort, args.limit))
+    show(f"from the first step to the last: {result.total['timed']:,.0f} us")

@@ -49,11 +49,12 @@ def commands_table(
     columns: Sequence[str],
     limit: int | None,
     assumptions: str = "",
+    means: bool = False,
 ) -> Table:
     """Commands as a table, those that spill in red.
 
     ``columns``: those of what the compiler made. ``limit``: the most rows; None for all.
-    ``assumptions``: what modelled times rest on.
+    ``assumptions``: what modelled times rest on. ``means``: times are means, nothing else is known.
     """
     table = Table(title=Text(title), title_justify="left", caption_justify="left")
     if assumptions and MODELLED in columns:
@@ -61,23 +62,25 @@ def commands_table(
     table.add_column("layers", overflow="fold")
     table.add_column("kernel", overflow="fold")
     table.add_column("what", overflow="fold")
-    for name in ("groups", "median us", "min us", "share", "GFLOP/s", "GB/s", *columns):
+    times = ("mean us",) if means else ("median us", "min us")
+    for name in ("groups", *times, "share", "GFLOP/s", "GB/s", *columns):
         table.add_column(name, justify="right", no_wrap=name != "bound")
     for timing, compiled in rows[:limit]:
         style = "red" if is_spilling(compiled) else None
-        table.add_row(*_cells(timing), *cells_of(compiled, columns), style=style)
+        table.add_row(*_cells(timing, means), *cells_of(compiled, columns), style=style)
     return table
 
 
-def _cells(timing: Timing) -> list[str | Text]:
+def _cells(timing: Timing, means: bool) -> list[str | Text]:
     entry = timing.entry
+    least = [] if means else [f"{timing.least:,.1f}"]
     return [
         named_cell(*entry.layers),
         named_cell(entry.kernel),
         named_cell(entry.label),
         "x".join(map(str, entry.groups)) if entry.groups else "",
         f"{timing.median:,.1f}",
-        f"{timing.least:,.1f}",
+        *least,
         f"{timing.share:.1%}",
         f"{timing.gflops:.1f}" if entry.flops else "",
         f"{timing.gbytes:.1f}" if entry.nbytes else "",

@@ -39,6 +39,11 @@ def check_limits(document: Any) -> None:
     _limits(document, "")
 
 
+def check_runner(document: Any) -> None:
+    """Check of what ``vknn-run --profile`` writes; raises :class:`Wrong`."""
+    _RUNNER(document, "")
+
+
 def _check_segment(segment: dict[str, Any], kernels: Collection[str], at: str) -> None:
     buffers, commands = len(segment["buffers"]), len(segment["commands"])
     for number, command in enumerate(segment["commands"]):
@@ -338,4 +343,26 @@ _DOCUMENT = _object(
     runs=_list(_object(seconds=_seconds, segments=_list(_SEGMENT_RUN)), least=1),
     plain=_list(_seconds, least=1),
     static=_maybe(_object(dispatches=_list(_static_entry))),
+)
+#: Of vknn-run: times in microseconds.
+_RUNNER = _object(
+    device=_text,
+    driver=_text,
+    target=_text,
+    shapes=_text,
+    precision=_text,
+    runs=_count,
+    microseconds=_seconds,
+    steps=_list(
+        _object(
+            label=_text,
+            op=_text,
+            kernel=_text,
+            groups=_list(_count, 3),
+            flops=_count,
+            bytes=_count,
+            begin=_seconds,
+            microseconds=_seconds,
+        )
+    ),
 )

@@ -1,0 +1,291 @@
+/* vknn-run: runs a bundle on arrays. Exit status 0; 1 where a run fails or the test differs; 2 for usage. */
+#include "vknn_run.h"
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COMPLAIN(status, ...) (fprintf(stderr, "vknn-run: " __VA_ARGS__), fputc('\n', stderr), status)
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+enum { MOST_HEADER = 9999, MOST_RUNS = 1000000, BEST = 5 };
+static const char usage[] =
+    "usage: vknn-run net.vkb [--input NAME=FILE.npy]... [--output NAME=FILE.npy]... [options]\n"
+    "       vknn-run net.vkb --test     run the bundle's example: 0, or 1 and how far off it is\n"
+    "       vknn-run --devices          list the Vulkan devices\n"
+    "  --shape TEXT, --target NAME      which plan: shapes as \"data=3,224,224\"; else the first that suits\n"
+    "  --device NAME, --cache DIR       a device's number, part of its name or UUID; keep pipelines there\n"
+    "  --runs N, --profile [FILE]       so many runs; time each step, as JSON for vknn report (missing\n"
+    "                                   inputs are zeros; FILE behind net.vkb; else standard output)\n"
+    "  --sha256 HEX, --robust           refuse other bundles; shaders cannot reach outside of buffers\n"
+    "  --staged                         use staging memory even where the device shares the host's\n"
+    "  --time-limit S, --memory-limit N seconds of a run (30); bytes of device memory\n";
+/* By vknn_type. */
+static const char *const types[] = {"<f4", "<f2", "|i1", "|u1", "<i2", "<u2",
+                                    "<i4", "<u4", "<i8", "<u8", "|b1", "<f8"};
+
+/* The entries of a .npy header for a port, without spaces. */
+static void entries(const vknn_port *port, char text[3][256]) {
+    size_t at = (size_t)sprintf(text[2], "'shape':(");
+    sprintf(text[0], "'descr':'%s'", types[port->type]);
+    strcpy(text[1], "'fortran_order':False");
+    for (uint32_t i = 0; i < port->rank; i++)
+        at += (size_t)sprintf(text[2] + at, i ? ",%llu" : "%llu", (unsigned long long)port->dims[i]);
+    strcpy(text[2] + at, port->rank == 1 ? ",)" : ")");
+}
+
+/* Whether a header has these entries, in any order, and nothing else. Takes its spaces away. */
+static int header_fits(char *text, size_t size, char wanted[3][256]) {
+    char whole[800];
+    size_t kept = 0;
+    int fits = 0, quoted = 0;
+    for (size_t i = 0; i < size; i++) {
+        quoted ^= text[i] == '\'';
+        if (quoted || (text[i] != ' ' && text[i] != '\n'))
+            text[kept++] = isprint((unsigned char)text[i]) ? text[i] : '?';
+    }
+    if (kept > 1 && text[kept - 2] == ',' && text[kept - 1] == '}')
+        text[--kept - 1] = '}'; /* a comma may stand behind the last */
+    text[kept] = 0;
+    for (int i = 0; i < 3; i++)
+        for (int k = 0; k < 3; k++)
+            if (i != k) {
+                sprintf(whole, "{%s,%s,%s}", wanted[i], wanted[k], wanted[3 - i - k]);
+                fits |= !strcmp(text, whole);
+            }
+    return fits;
+}
+
+static int read_npy(const char *path, const vknn_port *port, void *data) {
+    unsigned char head[12] = {0};
+    char text[MOST_HEADER + 1] = "", want[3][256];
+    int fits = 0, whole = 0;
+    FILE *file = fopen(path, "rb");
+    entries(port, want);
+    if (file && fread(head, 1, 10, file) == 10 && !memcmp(head, "\x93NUMPY", 6) && head[6] >= 1 &&
+        head[6] <= 3 && !head[7] && (head[6] == 1 || fread(head + 10, 1, 2, file) == 2)) {
+        size_t size = head[8] | (size_t)head[9] << 8 | (size_t)head[10] << 16 | (size_t)head[11] << 24;
+        size = size <= MOST_HEADER && fread(text, 1, size, file) == size ? size : 0;
+        fits = header_fits(text, size, want);
+        whole = fits && fread(data, 1, port->bytes, file) == port->bytes && fgetc(file) == EOF;
+    }
+    if (!file)
+        return COMPLAIN(2, "%s: %s", path, strerror(errno));
+    fclose(file);
+    if (!fits)
+        return COMPLAIN(2, "%s: %.200s; input %s takes .npy {%s,%s,%s}", path,
+                        *text ? text : "this is no .npy file", port->name, want[0], want[1], want[2]);
+    return whole ? 0 : COMPLAIN(2, "%s does not end where its header says", path);
+}
+
+static int write_npy(const char *path, const vknn_port *port, const void *data) {
+    char text[3][256], head[1024];
+    FILE *file = fopen(path, "wb");
+    entries(port, text);
+    int size = sprintf(head, "{%s,%s,%s}", text[0], text[1], text[2]);
+    int padded = (size + 11 + 63) / 64 * 64 - 10; /* the data begin at a multiple of 64 */
+    int good = file && fprintf(file, "\x93NUMPY%c%c%c%c%-*s\n", 1, 0, padded & 255, padded >> 8, padded - 1,
+                               head) > 0;
+    good = good && fwrite(data, 1, port->bytes, file) == port->bytes;
+    if ((!file || fclose(file)) || !good)
+        return COMPLAIN(1, "%s cannot be written: %s", path, strerror(errno));
+    return 0;
+}
+
+/* The five best classes of an output with labels. */
+static void show_labels(const vknn_net *net, const vknn_port *port, const void *data) {
+    double last = 0, best = 0;
+    uint32_t before = 0, chosen = 0;
+    for (int n = 0; n < BEST && chosen < port->labels; n++, last = best, before = chosen) {
+        chosen = port->labels;
+        for (uint32_t i = 0; i < port->labels; i++) {
+            double value = port->type == VKNN_FLOAT32 ? ((const float *)data)[i]
+                           : port->type == VKNN_INT8  ? ((const int8_t *)data)[i]
+                                                      : ((const uint8_t *)data)[i];
+            value = port->quantized ? port->scale * (value - port->zero_point) : value;
+            if ((!n || value < last || (value == last && i > before)) &&
+                (chosen == port->labels || value > best))
+                best = value, chosen = i;
+        }
+        const char *text = chosen < port->labels ? vknn_label(net, port, chosen) : NULL;
+        if (text)
+            printf("%10.6f  %s\n", best, text);
+    }
+}
+
+/* FILE of the "NAME=FILE" that has this name; each such text counts as used. */
+static const char *given_for(char **texts, const char *name, int *used) {
+    size_t length = strlen(name);
+    for (; *texts; texts++)
+        if (!strncmp(*texts, name, length) && (*texts)[length] == '=')
+            return ++*used, *texts + length + 1;
+    return NULL;
+}
+
+static int failed(vknn_status status, const char *text) {
+    return COMPLAIN(status == VKNN_ERROR_ARGUMENT ? 2 : 1, "%s: %s", vknn_status_name(status), text);
+}
+
+static int set_inputs(vknn_net *net, char **given, int zeros) {
+    vknn_port port;
+    int status = 0, used = 0;
+    for (uint32_t i = 0; !status && !vknn_describe(net, VKNN_INPUT, i, &port); i++) {
+        const char *file = given_for(given, port.name, &used);
+        void *data = calloc(1, port.bytes + 1);
+        if (!data || (!file && !zeros))
+            status = COMPLAIN(2, "%s: %s", port.name, data ? "--input NAME=FILE is missing" : "no memory");
+        else if (file)
+            status = read_npy(file, &port, data);
+        vknn_status code = status ? VKNN_OK : vknn_set(net, port.name, data, port.bytes);
+        status = code ? failed(code, vknn_net_message(net)) : status;
+        free(data);
+    }
+    return status || !given[used] ? status : COMPLAIN(2, "an --input names no input, or one twice");
+}
+
+/* Outputs become files, or where none is wanted labels are shown. */
+static int take_outputs(vknn_net *net, char **given, int labels) {
+    vknn_port port;
+    int status = 0, used = 0;
+    for (uint32_t i = 0; !status && !vknn_describe(net, VKNN_OUTPUT, i, &port); i++) {
+        const char *file = given_for(given, port.name, &used);
+        if (!file && (!labels || *given || !port.labels))
+            continue;
+        vknn_status code = port.open ? vknn_shape(net, port.name, port.dims) : VKNN_OK;
+        size_t bytes = (size_t)(types[port.type][2] - '0');
+        for (uint32_t axis = 0; axis < port.rank; axis++)
+            bytes *= (size_t)port.dims[axis];
+        void *data = malloc((port.bytes = bytes) + 1);
+        code = code ? code : !data ? VKNN_ERROR_HOST_MEMORY : vknn_get(net, port.name, data, bytes);
+        if (code)
+            status = failed(code, vknn_net_message(net));
+        else if (file)
+            status = write_npy(file, &port, data);
+        else if (port.type == VKNN_FLOAT32 || port.type == VKNN_INT8 || port.type == VKNN_UINT8)
+            show_labels(net, &port, data);
+        free(data);
+    }
+    return status || !given[used] ? status : COMPLAIN(2, "an --output names no output, or one twice");
+}
+
+/* A text to a file, or to standard output where no file is named. */
+static int write_text(const char *path, const char *text) {
+    FILE *file = path ? fopen(path, "w") : stdout;
+    int good = file && fputs(text, file) >= 0 && (path ? !fclose(file) : !fflush(file));
+    path = path ? path : "standard output";
+    return good ? 0 : COMPLAIN(1, "%s cannot be written: %s", path, strerror(errno));
+}
+
+/* A number above 0 and at most `most`; 0 for a text that is none. */
+static double number(const char *text, double most) {
+    char *end = NULL;
+    double value = text ? strtod(text, &end) : 0;
+    return text && *text && !*end && value > 0 && value <= most ? value : 0;
+}
+
+static int digest(const char *text, uint8_t bytes[32]) {
+    unsigned value = 0;
+    int good = strlen(text) == 64 && strspn(text, "0123456789abcdefABCDEF") == 64;
+    for (int i = 0; good && i < 32; i++)
+        bytes[i] = sscanf(text + 2 * i, "%2x", &value) == 1 ? (uint8_t)value : 0;
+    return good;
+}
+
+typedef struct arguments {
+    vknn_context_options where;
+    vknn_net_options what;
+    const char *bundle, *json, *runs, *hash, *limit, *memory;
+    int test, devices, profile;
+    uint8_t sha256[32];
+    char **inputs, **outputs; /* "NAME=FILE", a null pointer behind the last */
+} arguments;
+
+/* Whether the arguments are as the usage says. */
+static int parsed(arguments *a, int argc, char **argv) {
+    const char *input = NULL, *output = NULL;
+    const struct { const char *name, **value; int *flag; } options[] = {
+        {"--shape", &a->what.shapes, NULL},   {"--target", &a->what.target, NULL},
+        {"--device", &a->where.device, NULL}, {"--cache", &a->where.cache, NULL},
+        {"--runs", &a->runs, NULL},           {"--sha256", &a->hash, NULL},
+        {"--time-limit", &a->limit, NULL},    {"--memory-limit", &a->memory, NULL},
+        {"--input", &input, NULL},            {"--output", &output, NULL},
+        {"--test", NULL, &a->test},           {"--devices", NULL, &a->devices},
+        {"--robust", NULL, &a->where.robust}, {"--staged", NULL, &a->what.staged},
+        {"--profile", NULL, &a->profile}};
+    for (int i = 1, inputs = 0, outputs = 0; i < argc; i++) {
+        size_t k = 0;
+        while (k < COUNT(options) && strcmp(argv[i], options[k].name))
+            k++;
+        if (k == COUNT(options)) {
+            if (*argv[i] == '-' || a->bundle)
+                return 0;
+            a->bundle = argv[i];
+        } else if (options[k].flag) {
+            *options[k].flag = 1;
+            if (options[k].flag == &a->profile && a->bundle && i + 1 < argc && *argv[i + 1] != '-')
+                a->json = argv[++i];
+        } else if (++i == argc) {
+            return 0;
+        } else {
+            *options[k].value = argv[i];
+            if (options[k].value == &input)
+                a->inputs[inputs++] = argv[i];
+            else if (options[k].value == &output)
+                a->outputs[outputs++] = argv[i];
+        }
+    }
+    a->what.time_limit = number(a->limit, 1e9);
+    a->what.memory_limit = (uint64_t)number(a->memory, 1e18);
+    a->what.sha256 = a->hash && digest(a->hash, a->sha256) ? a->sha256 : NULL;
+    return (a->bundle || a->devices) && !a->limit == !a->what.time_limit &&
+           !a->memory == !a->what.memory_limit && !a->hash == !a->what.sha256 &&
+           (!a->runs || number(a->runs, MOST_RUNS));
+}
+
+static int run(vknn_net *net, const arguments *a, char **text) {
+    uint32_t runs = a->runs ? (uint32_t)number(a->runs, MOST_RUNS) : a->profile ? 10 : 1;
+    vknn_status code = VKNN_OK;
+    int status = a->test ? 0 : set_inputs(net, a->inputs, a->profile);
+    if (status)
+        return status;
+    if (a->test)
+        code = vknn_test(net, text);
+    else if (a->profile)
+        code = vknn_profile(net, runs, text);
+    for (uint32_t i = 0; !a->test && !a->profile && !code && i < runs; i++)
+        code = vknn_run(net);
+    if (*text)
+        status = write_text(a->test ? NULL : a->json, *text);
+    if (code)
+        status = failed(code, vknn_net_message(net));
+    if (code && code != VKNN_ERROR_DIFFERS)
+        return status;
+    return take_outputs(net, a->outputs, !a->test && !a->profile) | status;
+}
+
+int main(int argc, char **argv) {
+    /* No more of them than arguments. */
+    arguments a = {.inputs = calloc((size_t)argc + 1, sizeof *argv),
+                   .outputs = calloc((size_t)argc + 1, sizeof *argv)};
+    vknn_context *context = NULL;
+    vknn_net *net = NULL;
+    vknn_message why = {""};
+    char *text = NULL;
+    int status = 2;
+    if (!a.inputs || !a.outputs || !parsed(&a, argc, argv)) {
+        fputs(usage, stderr);
+    } else if (a.devices) {
+        vknn_status code = vknn_devices(&a.where, &text, &why);
+        status = code ? failed(code, why.text) : write_text(NULL, text);
+    } else {
+        vknn_status code = vknn_context_create(&a.where, &context, &why);
+        code = code ? code : vknn_net_open_file(context, a.bundle, &a.what, &net, &why);
+        status = code ? failed(code, why.text) : run(net, &a, &text);
+    }
+    vknn_free(&a.where, text);
+    vknn_net_close(net);
+    vknn_context_destroy(context);
+    free(a.inputs);
+    free(a.outputs);
+    return status;
+}

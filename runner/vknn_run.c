@@ -1,0 +1,1722 @@
+/* Runs bundles on Vulkan devices: vknn_run.h says how, docs/bundle.md what a bundle is.
+ *
+ * Compile it with your program: cc -std=c99 -c vknn_run.c (link with -pthread, and -ldl where libc lacks dlopen).
+ * VKNN_STATIC_VULKAN: vkGetInstanceProcAddr is linked in, not looked for. VKNN_NO_THREADS: for platforms without
+ * threads; then one thread alone may call. There is no global state. */
+#if !defined(_WIN32)
+#define _DEFAULT_SOURCE /* mmap, dlopen and madvise beside C99 */
+#define _DARWIN_C_SOURCE
+#define _FILE_OFFSET_BITS 64
+#endif
+#define VK_NO_PROTOTYPES
+#include <vulkan/vulkan_core.h>
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#if defined(_WIN32)
+#include <windows.h>
+#include <direct.h>
+#else
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#endif
+#include "check.c"
+
+#if defined(VKNN_NO_THREADS)
+typedef int mutex, thread;
+#define MUTEX(does, m) ((void)(m))
+#define THREAD_FUNCTION(name, argument) static void *name(void *argument)
+#define thread_start(t, function, argument) (*(t) = 0)
+#define thread_join(t) ((void)(t))
+#elif defined(_WIN32)
+typedef CRITICAL_SECTION mutex;
+typedef HANDLE thread;
+#define MUTEX(does, m) MUTEX_##does(m)
+#define MUTEX_init(m) InitializeCriticalSection(m)
+#define MUTEX_destroy(m) DeleteCriticalSection(m)
+#define MUTEX_lock(m) EnterCriticalSection(m)
+#define MUTEX_unlock(m) LeaveCriticalSection(m)
+#define THREAD_FUNCTION(name, argument) static DWORD WINAPI name(void *argument)
+#define thread_start(t, function, argument) ((*(t) = CreateThread(NULL, 0, function, argument, 0, NULL)) != NULL)
+#define thread_join(t) (WaitForSingleObject(t, INFINITE), CloseHandle(t))
+#else
+#include <pthread.h>
+typedef pthread_mutex_t mutex;
+typedef pthread_t thread;
+#define MUTEX(does, m) MUTEX_##does(m)
+#define MUTEX_init(m) pthread_mutex_init(m, NULL)
+#define MUTEX_destroy(m) pthread_mutex_destroy(m)
+#define MUTEX_lock(m) pthread_mutex_lock(m)
+#define MUTEX_unlock(m) pthread_mutex_unlock(m)
+#define THREAD_FUNCTION(name, argument) static void *name(void *argument)
+#define thread_start(t, function, argument) (!pthread_create(t, NULL, function, argument))
+#define thread_join(t) pthread_join(t, NULL)
+#endif
+
+#define GLOBAL(F) F(CreateInstance) F(EnumerateInstanceExtensionProperties) F(EnumerateInstanceVersion)
+#define OF_INSTANCE(F) F(DestroyInstance) F(EnumeratePhysicalDevices) F(GetPhysicalDeviceProperties) \
+    F(GetPhysicalDeviceProperties2) F(GetPhysicalDeviceFeatures2) F(GetPhysicalDeviceMemoryProperties2) \
+    F(GetPhysicalDeviceQueueFamilyProperties) F(GetPhysicalDeviceFormatProperties) \
+    F(EnumerateDeviceExtensionProperties) F(CreateDevice) F(GetDeviceProcAddr)
+#define OF_DEVICE(F) F(DestroyDevice) F(GetDeviceQueue) F(QueueSubmit) F(DeviceWaitIdle) F(AllocateMemory) \
+    F(FreeMemory) F(MapMemory) F(FlushMappedMemoryRanges) F(InvalidateMappedMemoryRanges) F(CreateBuffer) \
+    F(DestroyBuffer) F(GetBufferMemoryRequirements) F(BindBufferMemory) F(CreateBufferView) F(DestroyBufferView) \
+    F(CreateShaderModule) F(DestroyShaderModule) F(CreatePipelineCache) F(DestroyPipelineCache) \
+    F(GetPipelineCacheData) F(CreateComputePipelines) F(DestroyPipeline) F(CreateDescriptorSetLayout) \
+    F(DestroyDescriptorSetLayout) F(CreatePipelineLayout) F(DestroyPipelineLayout) F(CreateDescriptorPool) \
+    F(DestroyDescriptorPool) F(AllocateDescriptorSets) F(UpdateDescriptorSets) F(CreateCommandPool) \
+    F(DestroyCommandPool) F(AllocateCommandBuffers) F(FreeCommandBuffers) F(BeginCommandBuffer) \
+    F(EndCommandBuffer) F(CmdBindPipeline) F(CmdBindDescriptorSets) F(CmdPushConstants) F(CmdDispatch) \
+    F(CmdPipelineBarrier) F(CmdCopyBuffer) F(CmdFillBuffer) F(CmdResetQueryPool) F(CmdWriteTimestamp) \
+    F(CreateFence) F(DestroyFence) F(ResetFences) F(WaitForFences) F(CreateQueryPool) F(DestroyQueryPool) \
+    F(GetQueryPoolResults)
+#define AS_FIELD(name) PFN_vk##name name;
+#define AS_TEXT(name) "vk" #name "\0"
+typedef struct functions { GLOBAL(AS_FIELD) OF_INSTANCE(AS_FIELD) OF_DEVICE(AS_FIELD) } functions;
+
+/* Any struct of features (they differ in how many), and what headers before 1.3.255 do not have. */
+typedef struct feature_struct { VkStructureType type; void *next; VkBool32 on[4]; } feature_struct;
+typedef struct matrix_struct {
+    VkStructureType type; void *next; uint32_t m, n, k, a, b, c, result, saturates, scope;
+} matrix_struct;
+typedef VkResult (VKAPI_PTR *matrix_function)(VkPhysicalDevice, uint32_t *, matrix_struct *);
+
+#define SIZE_CONTROL 0x80000000u /* beside the bits of vkb.h: subgroups of a size that is asked for */
+static const struct ability {
+    uint32_t bits[2], type, core; /* of the struct's first features; its type; the Vulkan that needs no extension */
+    char extension[44];
+} abilities[] = { /* the memory model first: make_device looks at it */
+    {{VKB_FEATURE_VULKAN_MEMORY_MODEL, VKB_FEATURE_MEMORY_MODEL_DEVICE_SCOPE}, 1000211000, VK_API_VERSION_1_2,
+     "VK_KHR_vulkan_memory_model"},
+    {{VKB_FEATURE_STORAGE_16BIT, 0}, 1000083000, VK_API_VERSION_1_1, "VK_KHR_16bit_storage"},
+    {{VKB_FEATURE_STORAGE_8BIT, 0}, 1000177000, VK_API_VERSION_1_2, "VK_KHR_8bit_storage"},
+    {{VKB_FEATURE_FLOAT16, VKB_FEATURE_INT8}, 1000082000, VK_API_VERSION_1_2, "VK_KHR_shader_float16_int8"},
+    {{VKB_FEATURE_INTEGER_DOT, 0}, 1000280000, VK_API_VERSION_1_3, "VK_KHR_shader_integer_dot_product"},
+    {{SIZE_CONTROL, VKB_FEATURE_FULL_SUBGROUPS}, 1000225002, VK_API_VERSION_1_3, "VK_EXT_subgroup_size_control"},
+    {{VKB_FEATURE_COOPERATIVE_MATRIX, 0}, 1000506000, ~0u, "VK_KHR_cooperative_matrix"},
+    {{VKB_FEATURE_FLOAT_DOT, 0}, 1000673000, ~0u, "VK_VALVE_shader_mixed_float_dot_product"},
+};
+#define ABILITIES (sizeof abilities / sizeof *abilities)
+
+typedef struct facts { /* what a physical device says of itself */
+    VkPhysicalDeviceProperties base;
+    VkPhysicalDeviceIDProperties id;
+    VkPhysicalDeviceMaintenance3Properties sizes;
+    VkPhysicalDeviceSubgroupProperties subgroup;
+    VkPhysicalDeviceSubgroupSizeControlProperties control;
+    VkPhysicalDeviceDriverProperties driver;
+    uint32_t family, timestamp_bits, extension_count;
+    VkExtensionProperties *extensions;
+} facts;
+
+struct vknn_context {
+    vknn_context_options options;
+    void *library;
+    PFN_vkGetInstanceProcAddr get;
+    functions vk;
+    VkInstance instance;
+    VkPhysicalDevice physical;
+    VkDevice device;
+    VkQueue queue;
+    facts facts;
+    VkPhysicalDeviceMemoryProperties memory;
+    uint64_t features;
+    matrix_struct *matrices;
+    uint32_t matrix_count;
+    int unified; /* the host works in device memory */
+    int lost;
+    mutex lock;  /* of the queue, `lost`, the cache's file, and of what threads share */
+    VkPipelineCache cache;
+    char *cache_path;
+    size_t cache_bytes; /* of the data in the file */
+};
+
+typedef struct block { VkBuffer buffer; VkDeviceMemory memory; uint8_t *host; uint64_t bytes; int coherent; } block;
+enum { UP = 3, DOWN = 4, RING = 5, WEIGHTS = 6 }; /* blocks: first the arenas, then staging memory, then weights */
+typedef struct place { block *in; uint64_t offset; } place;
+typedef struct weight { place at; uint64_t bytes; } weight;
+typedef struct pipeline { VkDescriptorSetLayout set; VkPipelineLayout layout; VkPipeline handle; int used; } pipeline;
+typedef struct kept { struct kept *next; uint64_t fill; } kept;
+
+struct vknn_net {
+    vknn_context *context;
+    vknn_message message;
+    bundle file;
+    void *mapped, *copied;
+    size_t mapped_bytes;
+    const vkb_plan *plan; /* and its records: */
+    const vkb_buffer *buffers;
+    const vkb_step *steps;
+    const vkb_port *ports;
+    const vkb_state *states;
+    kept *kept;
+    block *blocks, *host[2]; /* where the host sees inputs and outputs: their arenas, or UP and DOWN */
+    uint32_t block_count, view_count, submits;
+    place *places;     /* of the plan's buffers */
+    weight *weights;   /* by blob; without bytes: not used */
+    pipeline *pipelines;
+    VkDescriptorPool pool;
+    VkDescriptorSet *sets; /* by step */
+    VkBufferView *views;
+    VkCommandPool commands_pool;
+    VkCommandBuffer *commands; /* by submit; the last one for all else */
+    VkSubmitInfo *infos;
+    VkFence fence;
+    uint64_t limit; /* nanoseconds */
+    int in_flight, cancelled;
+};
+
+typedef unsigned long long number; /* for printf */
+#define MOST_SLOTS 32      /* of a pipeline, as check.c sees to */
+#define MOST_CONSTANTS 128
+#define FAIL(status, ...) return say(why, __VA_ARGS__), (status)
+#define TRY(call) do { vknn_status tried = (call); if (tried) return tried; } while (0)
+/* Calls of Vulkan that may fail, where c and why are. */
+#define VK(what, call) TRY(checked(c, c->vk.call, what, why))
+#define NET(net) vknn_context *const c = (net)->context; vknn_message *const why = &(net)->message; (void)c, (void)why
+#define KEEP(into, count) do if (!((into) = keep(net, count, sizeof *(into)))) NO_MEMORY; while (0)
+#define NO_MEMORY FAIL(VKNN_ERROR_HOST_MEMORY, "out of memory; close what is not needed")
+
+static void *allocated(const vknn_context_options *options, void *old, size_t bytes) {
+    if (options && options->allocate) return old || bytes ? options->allocate(options->user, old, bytes) : NULL;
+    if (bytes) return realloc(old, bytes);
+    free(old);
+    return NULL;
+}
+
+/* Zeros that live as long as the net. */
+static void *keep(vknn_net *net, uint64_t count, size_t size) {
+    size_t bytes = sizeof(kept) + (size_t)count * size;
+    kept *k = count > (SIZE_MAX >> 1) / size ? NULL : allocated(&net->context->options, NULL, bytes);
+    if (!k) return NULL;
+    memset(k, 0, bytes);
+    k->next = net->kept;
+    net->kept = k;
+    return k + 1;
+}
+
+static void append(char *text, size_t room, const char *format, ...) {
+    size_t at = strlen(text);
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text + at, room - at, format, values);
+    va_end(values);
+}
+
+#define NOTE(...) do { char noted[600] = ""; append(noted, sizeof noted, __VA_ARGS__); note(c, noted); } while (0)
+static void note(const vknn_context *c, const char *text) {
+    if (c->options.log) c->options.log(c->options.user, text);
+}
+
+/* A text that grows. */
+typedef struct text { const vknn_context_options *options; char *at; size_t length, room; int failed; } text;
+
+static void add(text *t, const char *format, ...) {
+    va_list values;
+    size_t more;
+    va_start(values, format);
+    more = (size_t)vsnprintf(NULL, 0, format, values);
+    va_end(values);
+    if (t->length + more >= t->room) {
+        char *at = t->failed ? NULL : allocated(t->options, t->at, 2 * (t->length + more) + 256);
+        if (!at) { t->failed = 1; return; }
+        t->at = at;
+        t->room = 2 * (t->length + more) + 256;
+    }
+    va_start(values, format);
+    t->length += (size_t)vsnprintf(t->at + t->length, t->room - t->length, format, values);
+    va_end(values);
+}
+
+static void add_quoted(text *t, const char *before, const char *value) {
+    for (add(t, "%s\"", before); *value; value++)
+        add(t, *value == '"' || *value == '\\' || (unsigned char)*value < 32 ? "\\u%04x" : "%c", (unsigned char)*value);
+    add(t, "\"");
+}
+
+static vknn_status given(text *t, char **into, vknn_message *why) {
+    if (!t->failed && into) return *into = t->at, VKNN_OK;
+    allocated(t->options, t->at, 0);
+    if (t->failed) NO_MEMORY;
+    return VKNN_OK;
+}
+
+static vknn_status checked(vknn_context *c, VkResult code, const char *what, vknn_message *why) {
+    if (code >= 0) return VKNN_OK;
+    NOTE("%s: VkResult %d", what, (int)code);
+    if (code == VK_ERROR_OUT_OF_HOST_MEMORY) FAIL(VKNN_ERROR_HOST_MEMORY, "%s: out of memory; close what is not needed", what);
+    if (code == VK_ERROR_OUT_OF_DEVICE_MEMORY || code == VK_ERROR_TOO_MANY_OBJECTS || code == VK_ERROR_FRAGMENTED_POOL ||
+        code == VK_ERROR_OUT_OF_POOL_MEMORY || code == VK_ERROR_MEMORY_MAP_FAILED)
+        FAIL(VKNN_ERROR_DEVICE_MEMORY, "%s: out of device memory (VkResult %d); close other nets, or take a bundle of "
+             "smaller shapes or fp16", what, (int)code);
+    if (code != VK_ERROR_DEVICE_LOST)
+        FAIL(VKNN_ERROR_DRIVER, "%s: the driver answers VkResult %d; update it, or try another device", what, (int)code);
+    MUTEX(lock, &c->lock);
+    c->lost = 1;
+    MUTEX(unlock, &c->lock);
+    FAIL(VKNN_ERROR_LOST, "%s: %s was lost (VK_ERROR_DEVICE_LOST: reset by its driver, or taken away); close all nets and "
+         "the context, and open them again", what, c->facts.base.deviceName);
+}
+
+static vknn_status submitted(vknn_context *c, uint32_t count, const VkSubmitInfo *infos, VkFence fence, vknn_message *why) {
+    VkResult code;
+    MUTEX(lock, &c->lock);
+    if (c->options.lock_queue) c->options.lock_queue(c->options.user, 1);
+    code = c->lost ? VK_ERROR_DEVICE_LOST : c->vk.QueueSubmit(c->queue, count, infos, fence);
+    if (c->options.lock_queue) c->options.lock_queue(c->options.user, 0);
+    MUTEX(unlock, &c->lock);
+    return checked(c, code, "submitting work", why);
+}
+
+/* ---- Context ---- */
+
+/* Functions of a list of names, put into the table from a field on. */
+static vknn_status load(vknn_context *c, const char *name, size_t field, vknn_message *why) {
+    for (; *name; name += strlen(name) + 1, field += sizeof(PFN_vkVoidFunction)) {
+        PFN_vkVoidFunction f = c->device ? c->vk.GetDeviceProcAddr(c->device, name) : c->get(c->instance, name);
+        if (!f) FAIL(VKNN_ERROR_DEVICE, "Vulkan has no %s here; a loader and a driver of 1.1 are needed", name);
+        memcpy((char *)&c->vk + field, &f, sizeof f);
+    }
+    return VKNN_OK;
+}
+
+#if defined(VKNN_STATIC_VULKAN)
+VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL vkGetInstanceProcAddr(VkInstance instance, const char *name);
+#endif
+
+static vknn_status open_loader(vknn_context *c, vknn_message *why) {
+    void *symbol = c->options.get_instance_proc_addr;
+#if defined(VKNN_STATIC_VULKAN)
+    if (!symbol) return c->get = vkGetInstanceProcAddr, VKNN_OK;
+#elif defined(_WIN32)
+    if (!symbol && (c->library = (void *)LoadLibraryA("vulkan-1.dll")) != NULL) {
+        FARPROC f = GetProcAddress((HMODULE)c->library, "vkGetInstanceProcAddr");
+        memcpy(&symbol, &f, sizeof f);
+    }
+#else
+#if defined(__APPLE__)
+    static const char names[] = "libvulkan.dylib\0libvulkan.1.dylib\0libMoltenVK.dylib\0";
+#else
+    static const char names[] = "libvulkan.so.1\0libvulkan.so\0";
+#endif
+    for (const char *name = names; !symbol && *name; name += strlen(name) + 1)
+        if ((c->library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) != NULL) symbol = dlsym(c->library, "vkGetInstanceProcAddr");
+#endif
+    if (!symbol) FAIL(VKNN_ERROR_DEVICE, "no Vulkan loader is installed (Debian: apt-get install libvulkan1)");
+    memcpy(&c->get, &symbol, sizeof symbol);
+    return VKNN_OK;
+}
+
+static int has(const facts *f, const char *extension) {
+    for (uint32_t i = 0; i < f->extension_count; i++)
+        if (!strcmp(f->extensions[i].extensionName, extension)) return 1;
+    return 0;
+}
+
+/* The extensions of a device, or (null) those of the instance. */
+static vknn_status list_extensions(vknn_context *c, VkPhysicalDevice device, facts *f, vknn_message *why) {
+    for (int filled = 0; filled < 2; filled++) {
+        if (filled && !(f->extensions = allocated(&c->options, NULL, (f->extension_count + 1) * sizeof *f->extensions))) NO_MEMORY;
+        if (device) VK("listing extensions", EnumerateDeviceExtensionProperties(device, NULL, &f->extension_count, f->extensions));
+        else VK("listing extensions", EnumerateInstanceExtensionProperties(NULL, &f->extension_count, f->extensions));
+    }
+    return VKNN_OK;
+}
+
+static vknn_status make_instance(vknn_context *c, vknn_message *why) {
+    const char *const portability = "VK_KHR_portability_enumeration"; /* without it MoltenVK is left out */
+    const VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "vknn-run",
+                                   .pEngineName = "vknn", .apiVersion = VK_API_VERSION_1_3};
+    VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app,
+                                 .ppEnabledExtensionNames = &portability};
+    facts all = {.extension_count = 0};
+    uint32_t version = 0;
+    vknn_status status;
+    TRY(open_loader(c, why));
+    c->instance = c->options.instance;
+    if (!c->instance) {
+        TRY(load(c, GLOBAL(AS_TEXT), 0, why));
+        VK("asking for Vulkan's version", EnumerateInstanceVersion(&version));
+        if (version < VK_API_VERSION_1_1) FAIL(VKNN_ERROR_DEVICE, "the Vulkan loader is of 1.0; 1.1 is needed");
+        status = list_extensions(c, NULL, &all, why);
+        if (!status && has(&all, portability)) info.flags = info.enabledExtensionCount = 1; /* ..._ENUMERATE_PORTABILITY_BIT_KHR */
+        allocated(&c->options, all.extensions, 0);
+        TRY(status);
+        VK("creating the Vulkan instance (is a driver installed?)", CreateInstance(&info, NULL, &c->instance));
+    }
+    return load(c, OF_INSTANCE(AS_TEXT), offsetof(functions, DestroyInstance), why);
+}
+
+/* Facts of a device; what it does not tell is zero. Its family is VKB_NONE where it is of no use here. */
+static void read_facts(vknn_context *c, VkPhysicalDevice device, facts *f) {
+    VkPhysicalDeviceProperties2 head = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &f->id};
+    VkQueueFamilyProperties families[16];
+    uint32_t count = 16;
+    c->vk.GetPhysicalDeviceProperties(device, &f->base);
+    f->family = VKB_NONE;
+    if (f->base.apiVersion < VK_API_VERSION_1_1) return;
+    f->id.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES;
+    f->sizes.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES;
+    f->subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
+    f->control.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES;
+    f->driver.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES;
+    f->id.pNext = &f->sizes;
+    f->sizes.pNext = &f->subgroup;
+    if (f->base.apiVersion >= VK_API_VERSION_1_2) f->driver.pNext = head.pNext, head.pNext = &f->driver;
+    if (f->base.apiVersion >= VK_API_VERSION_1_3 || has(f, "VK_EXT_subgroup_size_control"))
+        f->control.pNext = head.pNext, head.pNext = &f->control;
+    c->vk.GetPhysicalDeviceProperties2(device, &head);
+    c->vk.GetPhysicalDeviceQueueFamilyProperties(device, &count, families);
+    for (uint32_t i = 0; i < count; i++) /* one that computes alone does not wait behind drawing */
+        if (families[i].queueFlags & VK_QUEUE_COMPUTE_BIT &&
+            (f->family == VKB_NONE || families[f->family].queueFlags & ~families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT)) f->family = i;
+    if (c->options.logical_device) f->family = c->options.queue_family;
+    if (f->family < count) f->timestamp_bits = families[f->family].timestampValidBits;
+}
+
+/* Whether the app's text names a device: by its number, its UUID, or a part of its name. */
+static int named(const char *name, uint32_t index, const facts *f) {
+    size_t length = strlen(name), found = 0;
+    char uuid[2 * VK_UUID_SIZE + 1], digits[2 * VK_UUID_SIZE + 1] = "";
+    if (strspn(name, "0123456789") == length && length < 4) return strtoul(name, NULL, 10) == index;
+    for (size_t i = 0; i < VK_UUID_SIZE; i++) snprintf(uuid + 2 * i, 3, "%02x", f->id.deviceUUID[i]);
+    for (const char *at = strncmp(name, "uuid:", 5) ? name : name + 5; *at && found < sizeof uuid - 1; at++)
+        if (*at != '-') digits[found++] = (char)tolower((unsigned char)*at);
+    if (!strcmp(uuid, digits)) return 1;
+    for (const char *at = f->base.deviceName; *at; at++) {
+        size_t i = 0;
+        while (i < length && tolower((unsigned char)at[i]) == tolower((unsigned char)name[i])) i++;
+        if (i == length) return 1;
+    }
+    return 0;
+}
+
+static vknn_status list_devices(vknn_context *c, VkPhysicalDevice devices[16], uint32_t *count, vknn_message *why) {
+    VkResult code = c->vk.EnumeratePhysicalDevices(c->instance, count, devices);
+    if (code == VK_ERROR_INITIALIZATION_FAILED) *count = 0; /* what loaders answer where no driver works */
+    else TRY(checked(c, code, "listing the devices", why));
+    if (!*count) FAIL(VKNN_ERROR_DEVICE, "there is no device with a Vulkan driver; install one (Debian: apt-get install "
+                      "mesa-vulkan-drivers), or see with vulkaninfo what is wrong");
+    return VKNN_OK;
+}
+
+static uint32_t kind(const facts *f) {
+    return f->base.deviceType <= VK_PHYSICAL_DEVICE_TYPE_CPU ? f->base.deviceType : VK_PHYSICAL_DEVICE_TYPE_OTHER;
+}
+static const char device_kinds[][12] = {"other", "integrated", "discrete", "virtual", "cpu"};
+
+static vknn_status pick_device(vknn_context *c, vknn_message *why) {
+    static const uint8_t grades[] = {1, 4, 5, 3, 2}; /* by kind */
+    const char *name = c->options.device;
+    VkPhysicalDevice devices[16];
+    uint32_t count = 16, best = 0;
+    char there[600] = "";
+    if ((c->physical = c->options.physical_device) != NULL) return VKNN_OK;
+    TRY(list_devices(c, devices, &count, why));
+    for (uint32_t i = 0; i < count; i++) {
+        facts f = {.extension_count = 0};
+        read_facts(c, devices[i], &f);
+        append(there, sizeof there, "%s%u: %.60s%s", i ? ", " : "", i, f.base.deviceName,
+               f.family == VKB_NONE ? " (no Vulkan 1.1 that computes)" : "");
+        if (f.family == VKB_NONE || grades[kind(&f)] <= best || (name && !named(name, i, &f))) continue;
+        best = grades[kind(&f)];
+        c->physical = devices[i];
+    }
+    if (!best) FAIL(VKNN_ERROR_DEVICE, "no device %s; there are %s", name ? name : "can be used", there);
+    return VKNN_OK;
+}
+
+/* The device's abilities are looked up; all that a bundle can ask for are switched on. */
+static vknn_status make_device(vknn_context *c, vknn_message *why) {
+    feature_struct structs[ABILITIES];
+    VkPhysicalDeviceFeatures2 head = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
+    VkPhysicalDeviceFeatures got;
+    const char *names[ABILITIES + 1];
+    const float priority = 1;
+    const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1,
+                                           .queueFamilyIndex = c->facts.family, .pQueuePriorities = &priority};
+    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &head, .queueCreateInfoCount = 1,
+                               .pQueueCreateInfos = &queue, .ppEnabledExtensionNames = names};
+    memset(structs, 0, sizeof structs);
+    for (size_t i = 0; i < ABILITIES; i++) {
+        structs[i].type = (VkStructureType)abilities[i].type;
+        if (c->facts.base.apiVersion < abilities[i].core && !has(&c->facts, abilities[i].extension)) continue;
+        structs[i].next = head.pNext;
+        head.pNext = &structs[i];
+    }
+    c->vk.GetPhysicalDeviceFeatures2(c->physical, &head);
+    got = head.features;
+    /* With the memory model on, any kernel's atomics need its second feature. */
+    if (!structs[0].on[1]) structs[0].on[0] = 0;
+    memset(&head.features, 0, sizeof head.features);
+    head.pNext = NULL;
+    for (size_t i = 0; i < ABILITIES; i++) {
+        for (int k = 0; k < 4; k++) structs[i].on[k] &= k < 2 && abilities[i].bits[k];
+        if (!structs[i].on[0] && !structs[i].on[1]) continue;
+        for (int k = 0; k < 2; k++) c->features |= structs[i].on[k] ? abilities[i].bits[k] : 0;
+        if (has(&c->facts, abilities[i].extension)) names[info.enabledExtensionCount++] = abilities[i].extension;
+        structs[i].next = head.pNext;
+        head.pNext = &structs[i];
+    }
+    if (has(&c->facts, "VK_KHR_portability_subset")) names[info.enabledExtensionCount++] = "VK_KHR_portability_subset";
+    if ((head.features.shaderInt16 = got.shaderInt16)) c->features |= VKB_FEATURE_INT16;
+    if ((head.features.shaderInt64 = got.shaderInt64)) c->features |= VKB_FEATURE_INT64;
+    if ((head.features.shaderFloat64 = got.shaderFloat64)) c->features |= VKB_FEATURE_FLOAT64;
+    head.features.robustBufferAccess = c->options.robust ? VK_TRUE : VK_FALSE; /* every device has it */
+    VK("opening the device", CreateDevice(c->physical, &info, NULL, &c->device));
+    return VKNN_OK;
+}
+
+static vknn_status list_matrices(vknn_context *c, vknn_message *why) {
+    PFN_vkVoidFunction found = c->get(c->instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+    matrix_function list;
+    size_t bytes;
+    if (!(c->features & VKB_FEATURE_COOPERATIVE_MATRIX) || !found) return VKNN_OK;
+    memcpy(&list, &found, sizeof list);
+    TRY(checked(c, list(c->physical, &c->matrix_count, NULL), "listing the cooperative matrices", why));
+    bytes = (c->matrix_count + 1) * sizeof *c->matrices;
+    if (!(c->matrices = allocated(&c->options, NULL, bytes))) NO_MEMORY;
+    memset(c->matrices, 0, bytes);
+    for (uint32_t i = 0; i < c->matrix_count; i++) c->matrices[i].type = (VkStructureType)1000506001;
+    return checked(c, list(c->physical, &c->matrix_count, c->matrices), "listing the cooperative matrices", why);
+}
+
+/* Cache files: a header of our own, as drivers need not be trusted to check theirs, and the driver's data. */
+typedef struct cache_header {
+    char magic[8];
+    uint32_t vendor, device, driver, crc;
+    uint8_t uuid[VK_UUID_SIZE];
+    uint64_t bytes;
+} cache_header;
+#define MOST_CACHE (256u << 20)
+
+static cache_header header_of(const vknn_context *c, const void *data, size_t bytes) {
+    const VkPhysicalDeviceProperties *p = &c->facts.base;
+    cache_header h = {"VKNNRC1", p->vendorID, p->deviceID, p->driverVersion, crc32_of(data, bytes), {0}, bytes};
+    memcpy(h.uuid, p->pipelineCacheUUID, VK_UUID_SIZE);
+    return h;
+}
+
+static vknn_status load_cache(vknn_context *c, vknn_message *why) {
+    VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+    const char *folder = c->options.cache;
+    uint8_t *data = NULL;
+    cache_header is, should;
+    FILE *file;
+    if (folder) {
+        size_t room = strlen(folder) + 64;
+        if (!(c->cache_path = allocated(&c->options, NULL, room))) NO_MEMORY;
+#if defined(_WIN32)
+        _mkdir(folder); /* where it cannot be made, writing will tell */
+#else
+        mkdir(folder, 0700);
+#endif
+        snprintf(c->cache_path, room, "%s/vknn-%08x-%08x.pipelines", folder, (unsigned)c->facts.base.vendorID,
+                 (unsigned)c->facts.base.deviceID);
+        if ((file = fopen(c->cache_path, "rb")) != NULL) {
+            if (fread(&is, sizeof is, 1, file) == 1 && is.bytes && is.bytes <= MOST_CACHE &&
+                (data = allocated(&c->options, NULL, (size_t)is.bytes)) != NULL &&
+                fread(data, 1, (size_t)is.bytes, file) == is.bytes && fgetc(file) == EOF) {
+                should = header_of(c, data, (size_t)is.bytes);
+                if (!memcmp(&is, &should, sizeof is)) info.initialDataSize = (size_t)is.bytes;
+            }
+            fclose(file);
+            if (!info.initialDataSize) NOTE("%s is damaged, or of another device or driver; it is written anew", c->cache_path);
+        }
+    }
+    info.pInitialData = data;
+    c->cache_bytes = info.initialDataSize;
+    if (c->vk.CreatePipelineCache(c->device, &info, NULL, &c->cache)) { /* without one it goes as well */
+        NOTE("the driver takes no cache of pipelines, or not the one in %s", folder ? folder : "no file");
+        c->cache = VK_NULL_HANDLE;
+    }
+    allocated(&c->options, data, 0);
+    return VKNN_OK;
+}
+
+/* Writes the cache where it has grown; what goes wrong is logged. */
+static void save_cache(vknn_context *c) {
+    size_t bytes = 0, room = c->cache_path ? strlen(c->cache_path) + 64 : 0;
+    char *path, *data;
+    if (!room || !c->cache || c->vk.GetPipelineCacheData(c->device, c->cache, &bytes, NULL)) return;
+    if (bytes <= c->cache_bytes || bytes > MOST_CACHE) return;
+    path = allocated(&c->options, NULL, room);
+    data = allocated(&c->options, NULL, sizeof(cache_header) + bytes);
+    if (path && data && !c->vk.GetPipelineCacheData(c->device, c->cache, &bytes, data + sizeof(cache_header))) {
+        cache_header header = header_of(c, data + sizeof header, bytes);
+        FILE *file;
+        int failed;
+#if defined(_WIN32)
+        snprintf(path, room, "%s.%lx-%p", c->cache_path, (unsigned long)GetCurrentProcessId(), (void *)c);
+#else
+        snprintf(path, room, "%s.%lx-%p", c->cache_path, (unsigned long)getpid(), (void *)c);
+#endif
+        memcpy(data, &header, sizeof header);
+        file = fopen(path, "wb");
+        failed = !file || fwrite(data, sizeof header + bytes, 1, file) != 1;
+        failed |= file && fclose(file);
+#if defined(_WIN32)
+        failed = failed || !MoveFileExA(path, c->cache_path, MOVEFILE_REPLACE_EXISTING);
+#else
+        failed = failed || rename(path, c->cache_path); /* in one step: readers see all of it or what was there */
+#endif
+        if (failed && file) remove(path);
+        if (failed) NOTE("the cache %s cannot be written; pipelines will be compiled again", c->cache_path);
+        else c->cache_bytes = bytes;
+    }
+    allocated(&c->options, path, 0);
+    allocated(&c->options, data, 0);
+}
+
+static vknn_status open_context(vknn_context *c, vknn_message *why) {
+    const vknn_context_options *o = &c->options;
+    VkPhysicalDeviceMemoryProperties2 memory = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    uint32_t both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT, is;
+    if (!o->instance != !o->physical_device || !o->instance != !o->logical_device || !o->instance != !o->queue)
+        FAIL(VKNN_ERROR_ARGUMENT, "instance, physical_device, logical_device and queue: give all of them or none");
+    TRY(make_instance(c, why));
+    TRY(pick_device(c, why));
+    TRY(list_extensions(c, c->physical, &c->facts, why));
+    read_facts(c, c->physical, &c->facts);
+    if (c->facts.family == VKB_NONE) FAIL(VKNN_ERROR_DEVICE, "%s has no Vulkan 1.1", c->facts.base.deviceName);
+    if (o->logical_device) c->device = o->logical_device, c->features = o->features & ~(uint64_t)SIZE_CONTROL;
+    else TRY(make_device(c, why));
+    TRY(load(c, OF_DEVICE(AS_TEXT), offsetof(functions, DestroyDevice), why));
+    c->queue = o->queue;
+    if (!c->queue) c->vk.GetDeviceQueue(c->device, c->facts.family, 0, &c->queue);
+    if (c->facts.subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) /* vkb.h has Vulkan's order */
+        c->features |= (uint64_t)(c->facts.subgroup.supportedOperations & 0x3f) * VKB_FEATURE_SUBGROUP_BASIC;
+    c->vk.GetPhysicalDeviceMemoryProperties2(c->physical, &memory);
+    c->memory = memory.memoryProperties;
+    /* A discrete GPU may show its memory, too, but the host reads it over the bus: there staging is faster. */
+    is = kind(&c->facts);
+    for (uint32_t i = 0; i < c->memory.memoryTypeCount; i++)
+        c->unified |= (is == VK_PHYSICAL_DEVICE_TYPE_CPU || is == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU) &&
+                      (c->memory.memoryTypes[i].propertyFlags & both) == both;
+    TRY(list_matrices(c, why));
+    NOTE("device: %s, %s, memory %s", c->facts.base.deviceName, device_kinds[is], c->unified ? "shared" : "apart");
+    return load_cache(c, why);
+}
+
+static vknn_context *new_context(const vknn_context_options *options) {
+    vknn_context *c = allocated(options, NULL, sizeof *c);
+    if (!c) return NULL;
+    memset(c, 0, sizeof *c);
+    if (options) c->options = *options;
+    MUTEX(init, &c->lock);
+    return c;
+}
+
+void vknn_context_destroy(vknn_context *c) {
+    vknn_context_options options;
+    if (!c) return;
+    options = c->options;
+    if (c->device && c->vk.GetQueryPoolResults) { /* the last function: all are there */
+        if (!c->lost) save_cache(c);
+        c->vk.DestroyPipelineCache(c->device, c->cache, NULL);
+        if (!options.logical_device) c->vk.DeviceWaitIdle(c->device), c->vk.DestroyDevice(c->device, NULL);
+    }
+    if (c->instance && !options.instance && c->vk.DestroyInstance) c->vk.DestroyInstance(c->instance, NULL);
+#if defined(_WIN32)
+    if (c->library) FreeLibrary((HMODULE)c->library);
+#else
+    if (c->library) dlclose(c->library);
+#endif
+    allocated(&options, c->facts.extensions, 0);
+    allocated(&options, c->matrices, 0);
+    allocated(&options, c->cache_path, 0);
+    MUTEX(destroy, &c->lock);
+    allocated(&options, c, 0);
+}
+
+vknn_status vknn_context_create(const vknn_context_options *options, vknn_context **context, vknn_message *why) {
+    vknn_context *c = new_context(options);
+    vknn_status status;
+    *context = NULL;
+    if (!c) NO_MEMORY;
+    status = open_context(c, why);
+    if (status) vknn_context_destroy(c);
+    else *context = c;
+    return status;
+}
+
+const char *vknn_context_device(const vknn_context *c) { return c->facts.base.deviceName; }
+uint32_t vknn_run_version(void) { return VKNN_RUN_VERSION; }
+void vknn_free(const vknn_context_options *options, void *memory) { allocated(options, memory, 0); }
+
+const char *vknn_status_name(vknn_status status) {
+    static const char names[][14] = {"ok", "file", "hash", "device", "argument", "host memory", "device memory",
+                                     "timeout", "cancelled", "lost", "driver", "differs"};
+    return (unsigned)status < sizeof names / sizeof *names ? names[status] : "unknown";
+}
+
+vknn_status vknn_devices(const vknn_context_options *options, char **into, vknn_message *why) {
+    vknn_context *c = new_context(options);
+    text t = {.options = options};
+    VkPhysicalDevice devices[16];
+    uint32_t count = 16;
+    vknn_status status;
+    *into = NULL;
+    if (!c) NO_MEMORY;
+    status = make_instance(c, why);
+    if (!status) status = list_devices(c, devices, &count, why);
+    for (uint32_t i = 0; !status && i < count; i++) {
+        facts f = {.extension_count = 0};
+        read_facts(c, devices[i], &f);
+        add(&t, "%u  %s  %s  ", i, f.base.deviceName, device_kinds[kind(&f)]);
+        for (size_t k = 0; k < VK_UUID_SIZE; k++) add(&t, "%02x", f.id.deviceUUID[k]);
+        add(&t, "  %s %s\n", f.driver.driverName, f.driver.driverInfo);
+    }
+    if (!status) status = given(&t, into, why);
+    vknn_context_destroy(c);
+    return status;
+}
+
+/* ---- Which plan ---- */
+
+/* How many of a plan's needs the device does not meet; `text` tells which. */
+static uint32_t lacks(const vknn_context *c, const bundle *b, const vkb_plan *p, char *text, size_t room) {
+    static const char *const features[] = {
+        "16-bit storage", "float16", "int8", "int16", "int64", "float64", "8-bit storage", "integer dot products",
+        "cooperative matrices", "full subgroups", "subgroups", "subgroup votes", "subgroup arithmetic",
+        "subgroup ballots", "subgroup shuffles", "relative subgroup shuffles", "float16 dot products",
+        "the Vulkan memory model", "the Vulkan memory model's device scope"};
+    static const char axes[] = "xyz";
+    const VkPhysicalDeviceLimits *l = &c->facts.base.limits;
+    const VkPhysicalDeviceSubgroupSizeControlProperties *s = &c->facts.control;
+    uint64_t most = p->arenas[0] > p->arenas[1] ? p->arenas[0] : p->arenas[1];
+    const struct { const char *what; uint64_t needs, has; } rows[] = {
+        {"bytes in a storage buffer", p->storage_range, l->maxStorageBufferRange},
+        {"texels in a texel buffer", p->texel_elements, l->maxTexelBufferElements},
+        {"invocations in a workgroup", p->group_invocations, l->maxComputeWorkGroupInvocations},
+        {"bytes of shared memory", p->shared_memory, l->maxComputeSharedMemorySize},
+        {"bytes of push constants", p->push_bytes, l->maxPushConstantsSize},
+        {"storage buffers in a shader", p->storage_buffers, l->maxPerStageDescriptorStorageBuffers},
+        {"uniform texel buffers in a shader", p->uniform_texel_buffers, l->maxPerStageDescriptorSampledImages},
+        {"storage texel buffers in a shader", p->storage_texel_buffers, l->maxPerStageDescriptorStorageImages},
+        {"bytes in an allocation", most > p->arenas[2] ? most : p->arenas[2], c->facts.sizes.maxMemoryAllocationSize},
+        /* Mesa's llvmpipe ends loops in silence. */
+        {"rounds of loops", p->loop_rounds, strstr(c->facts.base.deviceName, "llvmpipe") ? 65535 : UINT32_MAX}};
+    uint32_t count = 0, last[2] = {0, 0};
+#define LACKS(...) do { if (count++) append(text, room, ", "); append(text, room, __VA_ARGS__); } while (0)
+    if (p->vulkan >> 12 > c->facts.base.apiVersion >> 12)
+        LACKS("Vulkan %u.%u", VK_API_VERSION_MAJOR(p->vulkan), VK_API_VERSION_MINOR(p->vulkan));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].needs > rows[i].has)
+            LACKS("%llu %s (not %llu)", (number)rows[i].needs, rows[i].what, (number)rows[i].has);
+    for (int i = 0; i < 3; i++)
+        if (p->group_size[i] > l->maxComputeWorkGroupSize[i] || p->group_count[i] > l->maxComputeWorkGroupCount[i])
+            LACKS("%u workgroups of %u in %c (not %u of %u)", p->group_count[i], p->group_size[i], axes[i],
+                  l->maxComputeWorkGroupCount[i], l->maxComputeWorkGroupSize[i]);
+    for (int i = 0; i < 64; i++)
+        if (p->features & ~c->features & UINT64_C(1) << i)
+            LACKS("%s", i < 19 ? features[i] : "an ability that this runner does not know");
+    if (p->storage_alignment % l->minStorageBufferOffsetAlignment || p->texel_alignment % l->minTexelBufferOffsetAlignment)
+        LACKS("buffers at multiples of %u bytes, texels of %u", p->storage_alignment, p->texel_alignment);
+    if (p->subgroup_size && p->subgroup_size != c->facts.subgroup.subgroupSize &&
+        (!(c->features & SIZE_CONTROL) || !(s->requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) ||
+         p->subgroup_size < s->minSubgroupSize || p->subgroup_size > s->maxSubgroupSize))
+        LACKS("subgroups of %u (not %u)", p->subgroup_size, c->facts.subgroup.subgroupSize);
+    for (uint32_t i = 0, k; i < p->matrices; i++) {
+        const vkb_matrix *w = &b->matrices[p->first_matrices + i];
+        for (k = 0; k < c->matrix_count; k++) {
+            const matrix_struct *m = &c->matrices[k];
+            if (m->m == w->m && m->n == w->n && m->k == w->k && m->a == w->factors && m->b == w->factors &&
+                m->c == w->sums && m->result == w->sums && !m->saturates && m->scope == 3) break; /* of a subgroup */
+        }
+        if (k == c->matrix_count)
+            LACKS("products of %ux%ux%u matrices of types %u and %u", w->m, w->n, w->k, w->factors, w->sums);
+    }
+    for (uint32_t i = p->first_steps; i < p->first_steps + p->steps; i++) {
+        const vkb_step *step = &b->steps[i];
+        for (uint32_t k = 0; step->kind == VKB_STEP_DISPATCH && k < step->bindings; k++) {
+            uint32_t view = b->slots[b->pipelines[step->pipeline].first_slots + k].view;
+            uint32_t format = b->bindings[step->first_bindings + k].format, storage = view == VK_DESCRIPTOR_TYPE_STORAGE_TEXEL_BUFFER;
+            VkFormatProperties f;
+            if (view == VK_DESCRIPTOR_TYPE_STORAGE_BUFFER || last[storage] == format) continue; /* mostly the same one */
+            last[storage] = format;
+            c->vk.GetPhysicalDeviceFormatProperties(c->physical, (VkFormat)format, &f);
+            if (!(f.bufferFeatures & (storage ? VK_FORMAT_FEATURE_STORAGE_TEXEL_BUFFER_BIT : VK_FORMAT_FEATURE_UNIFORM_TEXEL_BUFFER_BIT)))
+                LACKS("%s texel buffers of VkFormat %u", storage ? "storage" : "uniform", format);
+        }
+    }
+    return count;
+}
+
+static vknn_status choose_plan(vknn_net *net, const vknn_net_options *o) {
+    NET(net);
+    const bundle *b = &net->file;
+    const char *shapes = o->shapes ? o->shapes : bundle_string(b, b->plans[0].shapes);
+    uint32_t least = UINT32_MAX;
+    char closest[700] = "", there[300] = "";
+    for (uint32_t i = 0; i < b->plan_count && !net->plan; i++) {
+        const vkb_plan *p = &b->plans[i];
+        const char *target = bundle_string(b, p->target), *is = bundle_string(b, p->shapes);
+        char text[500] = "";
+        uint32_t count;
+        append(there, sizeof there, "%s%s for %s", i ? ", " : "", is, target);
+        if (strcmp(shapes, is) || (o->target && strcmp(o->target, target))) continue;
+        count = lacks(c, b, p, text, sizeof text);
+        if (!count) net->plan = p;
+        if (count >= least) continue;
+        least = count;
+        snprintf(closest, sizeof closest, "its plan for %.100s needs %s", target, text);
+    }
+    if (least == UINT32_MAX)
+        FAIL(VKNN_ERROR_ARGUMENT, "the bundle has no plan of shapes %.200s for %.100s; it has %s", shapes,
+             o->target ? o->target : "any target", there);
+    if (!net->plan)
+        FAIL(VKNN_ERROR_DEVICE, "the bundle does not suit %s: %s; export it for this device (vknn export --target, for "
+             "most devices \"generic\")", c->facts.base.deviceName, closest);
+    net->buffers = b->buffers + net->plan->first_buffers;
+    net->steps = b->steps + net->plan->first_steps;
+    net->ports = b->ports + net->plan->first_ports;
+    net->states = b->states + net->plan->first_states;
+    net->submits = net->plan->submits ? net->plan->submits : 1;
+    NOTE("plan: %.200s, %.20s, for %.100s", bundle_string(b, net->plan->shapes), bundle_string(b, net->plan->precision),
+         bundle_string(b, net->plan->target));
+    return VKNN_OK;
+}
+
+/* ---- Memory ---- */
+
+enum purpose { DEVICE, SHARED, WRITTEN, UPLOAD, DOWNLOAD };
+
+static uint64_t rounded(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
+
+static int memory_type(const vknn_context *c, uint32_t allowed, enum purpose purpose) {
+    enum { LOCAL = 1, VISIBLE = 2, COHERENT = 4, CACHED = 8, ODD = 0xf0 /* protected, lazy, for debugging */ };
+    static const uint32_t needs[] = {0, LOCAL | VISIBLE, LOCAL | VISIBLE, VISIBLE, VISIBLE};
+    static const uint8_t first[] = {LOCAL, CACHED, COHERENT, COHERENT, CACHED}, then[] = {0, COHERENT, 0, 0, COHERENT};
+    int best = -1, most = -1;
+    for (int i = 0; i < (int)c->memory.memoryTypeCount; i++) {
+        uint32_t flags = c->memory.memoryTypes[i].propertyFlags;
+        /* Staging memory that is the device's own sits behind the bus, or in a small window. */
+        int grade = 4 * !!(flags & first[purpose]) + 2 * !!(flags & then[purpose]) + (purpose < UPLOAD || !(flags & LOCAL));
+        if (!(allowed >> i & 1) || (flags & needs[purpose]) != needs[purpose] || flags & ODD || grade <= most) continue;
+        best = i;
+        most = grade;
+    }
+    return best;
+}
+
+static void free_block(vknn_context *c, block *k) {
+    c->vk.DestroyBuffer(c->device, k->buffer, NULL);
+    c->vk.FreeMemory(c->device, k->memory, NULL);
+    memset(k, 0, sizeof *k);
+}
+
+/* A buffer of the block's bytes with memory of its own. */
+static vknn_status make_block(vknn_net *net, block *k, enum purpose purpose) {
+    NET(net);
+    const VkBufferCreateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = k->bytes = rounded(k->bytes + !k->bytes, 16),
+        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
+                 VK_BUFFER_USAGE_STORAGE_TEXEL_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT};
+    VkMemoryAllocateInfo request = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
+    VkMemoryRequirements needs;
+    void *host;
+    int type;
+    VK("creating a buffer", CreateBuffer(c->device, &info, NULL, &k->buffer));
+    c->vk.GetBufferMemoryRequirements(c->device, k->buffer, &needs);
+    type = memory_type(c, needs.memoryTypeBits, purpose);
+    if (type < 0 || (purpose != DEVICE && needs.size > SIZE_MAX))
+        FAIL(VKNN_ERROR_DEVICE_MEMORY, "%s has no memory of a kind that is needed", c->facts.base.deviceName);
+    request.allocationSize = needs.size;
+    request.memoryTypeIndex = (uint32_t)type;
+    VK("allocating device memory", AllocateMemory(c->device, &request, NULL, &k->memory));
+    VK("binding memory", BindBufferMemory(c->device, k->buffer, k->memory, 0));
+    k->coherent = 1;
+    if (purpose == DEVICE) return VKNN_OK;
+    VK("mapping memory", MapMemory(c->device, k->memory, 0, VK_WHOLE_SIZE, 0, &host));
+    k->host = host;
+    k->coherent = !!(c->memory.memoryTypes[type].propertyFlags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT);
+    return VKNN_OK;
+}
+
+/* The host's writes reach the device, or its writes the host. Of the whole block: so atoms do not matter. */
+static vknn_status synchronized(vknn_net *net, const block *k, int host_wrote) {
+    NET(net);
+    const VkMappedMemoryRange range = {.sType = VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE, .memory = k->memory, .size = VK_WHOLE_SIZE};
+    if (!k->host || k->coherent) return VKNN_OK;
+    if (host_wrote) VK("flushing memory", FlushMappedMemoryRanges(c->device, 1, &range));
+    else VK("invalidating memory", InvalidateMappedMemoryRanges(c->device, 1, &range));
+    return VKNN_OK;
+}
+
+static uint64_t free_memory(const vknn_context *c) {
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+    VkPhysicalDeviceMemoryProperties2 memory = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    uint64_t most = 0;
+    if (has(&c->facts, "VK_EXT_memory_budget")) memory.pNext = &budget;
+    c->vk.GetPhysicalDeviceMemoryProperties2(c->physical, &memory);
+    for (uint32_t i = 0; i < c->memory.memoryHeapCount; i++) {
+        uint64_t bytes = c->memory.memoryHeaps[i].size, all = budget.heapBudget[i], used = budget.heapUsage[i];
+        if (all) bytes = all > used ? all - used : 0;
+        if (c->memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT && bytes > most) most = bytes;
+    }
+    return most;
+}
+
+static uint32_t use_blob(vknn_net *net, uint32_t blob, uint64_t bytes) {
+    if (net->weights[blob].bytes < bytes) net->weights[blob].bytes = bytes;
+    return 1;
+}
+
+/* Where weights lie, and how large the blocks are. */
+static vknn_status place_weights(vknn_net *net, uint64_t limit) {
+    NET(net);
+    const vkb_plan *p = net->plan;
+    const uint64_t block_bytes = 64 << 20; /* a larger weight has a block of its own */
+    const uint64_t largest = c->facts.sizes.maxMemoryAllocationSize;
+    uint64_t align = 64, total = p->arenas[0] + p->arenas[1] + p->arenas[2];
+    uint32_t used = 0;
+    while (align < c->facts.base.limits.minStorageBufferOffsetAlignment || align < c->facts.base.limits.minTexelBufferOffsetAlignment)
+        align *= 2;
+    KEEP(net->weights, net->file.blob_count);
+    KEEP(net->places, p->buffers);
+    for (uint32_t i = 0; i < p->buffers; i++)
+        if (net->buffers[i].role == VKB_ROLE_WEIGHT) used += use_blob(net, net->buffers[i].blob, net->buffers[i].nbytes);
+    for (uint32_t i = 0; i < p->states; i++)
+        if (net->states[i].blob != VKB_NONE) used += use_blob(net, net->states[i].blob, net->states[i].nbytes);
+    KEEP(net->blocks, WEIGHTS + used);
+    net->block_count = WEIGHTS;
+    for (uint32_t i = 0; i < net->file.blob_count && total <= limit; i++) {
+        weight *w = &net->weights[i];
+        if (!w->bytes) continue;
+        w->bytes = rounded(w->bytes, align);
+        if (w->bytes > largest)
+            FAIL(VKNN_ERROR_DEVICE_MEMORY, "a weight takes %llu bytes, %s allocates %llu at once at most; take a smaller "
+                 "network, or fp16", (number)w->bytes, c->facts.base.deviceName, (number)largest);
+        w->at.in = &net->blocks[net->block_count - 1];
+        if (net->block_count == WEIGHTS || w->at.in->bytes + w->bytes > (largest < block_bytes ? largest : block_bytes))
+            w->at.in = &net->blocks[net->block_count++];
+        w->at.offset = w->at.in->bytes;
+        w->at.in->bytes += w->bytes;
+        total += w->bytes;
+    }
+    if (total > limit)
+        FAIL(VKNN_ERROR_DEVICE_MEMORY, "the net takes %llu bytes of device memory or more, and %llu are free on %s; close "
+             "other nets, or take a bundle of smaller shapes or fp16", (number)total, (number)limit, c->facts.base.deviceName);
+    return VKNN_OK;
+}
+
+static vknn_status make_memory(vknn_net *net, const vknn_net_options *o) {
+    NET(net);
+    int shared = c->unified && !o->staged;
+    TRY(place_weights(net, o->memory_limit ? o->memory_limit : free_memory(c)));
+    for (uint32_t i = 0; i < net->block_count; i++) {
+        block *k = &net->blocks[i];
+        vknn_status status = VKNN_ERROR_DEVICE_MEMORY;
+        if (i >= UP && i < WEIGHTS) continue;
+        if (i < UP) k->bytes = net->plan->arenas[i];
+        /* Through a discrete GPU's window the host writes inputs well; it may be small, or full. */
+        if (i == VKB_ROLE_INPUT && !c->unified && !o->staged && memory_type(c, ~0u, WRITTEN) >= 0) {
+            status = make_block(net, k, WRITTEN);
+            if (status == VKNN_ERROR_DEVICE_MEMORY) free_block(c, k), k->bytes = net->plan->arenas[i];
+        }
+        if (status == VKNN_ERROR_DEVICE_MEMORY) status = make_block(net, k, shared && i != VKB_ROLE_ACTIVATION ? SHARED : DEVICE);
+        TRY(status);
+    }
+    for (uint32_t i = 0; i < net->plan->buffers; i++) {
+        const vkb_buffer *b = &net->buffers[i];
+        const place at = {&net->blocks[b->role], b->offset};
+        net->places[i] = b->role == VKB_ROLE_WEIGHT ? net->weights[b->blob].at : at;
+    }
+    for (int i = 0; i < 2; i++) { /* inputs and outputs; staging memory is laid out as the arena is */
+        net->host[i] = &net->blocks[i];
+        if (net->host[i]->host) continue;
+        net->host[i] = &net->blocks[UP + i];
+        net->host[i]->bytes = net->plan->arenas[i];
+        TRY(make_block(net, net->host[i], i ? DOWNLOAD : UPLOAD));
+    }
+    memset(net->host[0]->host, 0, (size_t)net->host[0]->bytes); /* what nobody sets is zero */
+    return synchronized(net, net->host[0], 1);
+}
+
+static uint8_t *bytes_of(const vknn_net *net, uint32_t buffer, uint32_t direction) {
+    return net->host[direction]->host + net->buffers[buffer].offset;
+}
+
+/* ---- Work on the queue ---- */
+
+static void barrier(const vknn_context *c, VkCommandBuffer to, int host) {
+    const VkPipelineStageFlags device = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+    const VkAccessFlags writes = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+    const VkMemoryBarrier b = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = writes,
+        .dstAccessMask = host ? VK_ACCESS_HOST_READ_BIT : writes | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT};
+    c->vk.CmdPipelineBarrier(to, device, host ? VK_PIPELINE_STAGE_HOST_BIT : device, 0, 1, &b, 0, NULL, 0, NULL);
+}
+
+static void copy(const vknn_context *c, VkCommandBuffer to, place source, place target, uint64_t bytes) {
+    const VkBufferCopy region = {source.offset, target.offset, bytes};
+    if (bytes) c->vk.CmdCopyBuffer(to, source.in->buffer, target.in->buffer, 1, &region);
+}
+
+static vknn_status begin(vknn_net *net, VkCommandBuffer to) {
+    NET(net);
+    const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+    VK("recording commands", BeginCommandBuffer(to, &info));
+    barrier(c, to, 0); /* what earlier submits wrote is seen */
+    return VKNN_OK;
+}
+
+static vknn_status go(vknn_net *net, uint32_t count, const VkSubmitInfo *infos) {
+    NET(net);
+    VK("resetting a fence", ResetFences(c->device, 1, &net->fence));
+    MUTEX(lock, &c->lock);
+    net->cancelled = 0;
+    MUTEX(unlock, &c->lock);
+    TRY(submitted(c, count, infos, net->fence, why));
+    net->in_flight = 1;
+    return VKNN_OK;
+}
+
+/* Waits in slices, so that a cancelled run is seen soon. */
+static vknn_status finish(vknn_net *net) {
+    NET(net);
+    const uint64_t slice = 10000000;
+    for (uint64_t left = net->limit; net->in_flight; left -= left < slice ? left : slice) {
+        VkResult code = c->vk.WaitForFences(c->device, 1, &net->fence, VK_TRUE, left < slice ? left : slice);
+        int cancelled;
+        if (code == VK_SUCCESS) net->in_flight = 0;
+        TRY(checked(c, code, "waiting for the device", why));
+        if (code != VK_TIMEOUT) continue;
+        MUTEX(lock, &c->lock);
+        cancelled = net->cancelled;
+        net->cancelled = 0;
+        MUTEX(unlock, &c->lock);
+        if (cancelled) FAIL(VKNN_ERROR_CANCELLED, "the run was cancelled; the device works on: wait again, or close");
+        if (left <= slice)
+            FAIL(VKNN_ERROR_TIMEOUT, "%.200s did not finish within %g s on %s; wait again, raise time_limit, or close",
+                 bundle_string(&net->file, net->plan->name), (double)net->limit / 1e9, c->facts.base.deviceName);
+    }
+    return VKNN_OK;
+}
+
+/* What was begun is ended, done and waited for. */
+static vknn_status done(vknn_net *net, VkCommandBuffer commands) {
+    NET(net);
+    const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands};
+    VK("recording commands", EndCommandBuffer(commands));
+    TRY(go(net, 1, &info));
+    return finish(net);
+}
+
+static vknn_status ready(vknn_net *net) {
+    NET(net);
+    int lost;
+    MUTEX(lock, &c->lock);
+    lost = c->lost;
+    MUTEX(unlock, &c->lock);
+    if (lost) return checked(c, VK_ERROR_DEVICE_LOST, "an earlier call", why);
+    if (net->in_flight) FAIL(VKNN_ERROR_ARGUMENT, "a run is under way; call vknn_wait first");
+    return VKNN_OK;
+}
+
+static vknn_status make_commands(vknn_net *net) {
+    NET(net);
+    const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    const VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+        .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT, .queueFamilyIndex = c->facts.family};
+    VkCommandBufferAllocateInfo request = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandBufferCount = net->submits + 1};
+    KEEP(net->commands, net->submits + 1);
+    KEEP(net->infos, net->submits);
+    VK("making a command pool", CreateCommandPool(c->device, &pool, NULL, &net->commands_pool));
+    request.commandPool = net->commands_pool;
+    VK("allocating command buffers", AllocateCommandBuffers(c->device, &request, net->commands));
+    VK("making a fence", CreateFence(c->device, &fence, NULL, &net->fence));
+    return VKNN_OK;
+}
+
+static vknn_status check_blob(vknn_net *net, uint32_t index) {
+    NET(net);
+    const vkb_blob *blob = &net->file.blobs[index];
+    if (crc32_of(net->file.data + blob->offset, (size_t)blob->nbytes) != blob->crc)
+        FAIL(VKNN_ERROR_FILE, "the bundle is damaged: blob %u has another sum; copy the file again", index);
+    return VKNN_OK;
+}
+
+/* Weights go up, in pieces where the host does not reach the device's memory. */
+static vknn_status load_weights(vknn_net *net) {
+    NET(net);
+    const uint64_t piece = 4 << 20;
+    const place ring = {&net->blocks[RING], 0};
+    for (uint32_t i = 0; i < net->file.blob_count; i++) {
+        const weight *w = &net->weights[i];
+        const vkb_blob *blob = &net->file.blobs[i];
+        if (w->bytes) TRY(check_blob(net, i));
+        for (uint64_t at = 0, size; at < w->bytes; at += size) {
+            const place target = {w->at.in, w->at.offset + at};
+            uint64_t left = at < blob->nbytes ? blob->nbytes - at : 0;
+            uint8_t *into = target.in->host ? target.in->host + target.offset : NULL;
+            size = into || w->bytes - at < piece ? w->bytes - at : piece;
+            if (left > size) left = size;
+            if (!into && !ring.in->bytes) {
+                ring.in->bytes = piece;
+                TRY(make_block(net, ring.in, UPLOAD));
+            }
+            if (!into) into = ring.in->host;
+            memcpy(into, net->file.data + blob->offset + at, (size_t)left);
+            memset(into + left, 0, (size_t)(size - left));
+            if (target.in->host) continue;
+            TRY(synchronized(net, ring.in, 1));
+            TRY(begin(net, net->commands[net->submits]));
+            copy(c, net->commands[net->submits], ring, target, size);
+            TRY(done(net, net->commands[net->submits]));
+        }
+    }
+    if (ring.in->bytes) free_block(c, ring.in);
+    for (uint32_t i = WEIGHTS; i < net->block_count; i++) TRY(synchronized(net, &net->blocks[i], 1));
+    return VKNN_OK;
+}
+
+/* ---- Pipelines ---- */
+
+static vknn_status make_pipeline(vknn_net *net, uint32_t index, vknn_message *why) {
+    vknn_context *const c = net->context;
+    const bundle *b = &net->file;
+    const vkb_pipeline *p = &b->pipelines[index];
+    const vkb_module *m = &b->modules[p->module];
+    pipeline *made = &net->pipelines[index];
+    VkDescriptorSetLayoutBinding slots[MOST_SLOTS];
+    VkSpecializationMapEntry entries[MOST_CONSTANTS];
+    const VkDescriptorSetLayoutCreateInfo set = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
+        .bindingCount = p->slots, .pBindings = slots};
+    const VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0, p->push_bytes};
+    const VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .setLayoutCount = 1,
+        .pSetLayouts = &made->set, .pushConstantRangeCount = push.size > 0, .pPushConstantRanges = &push};
+    const VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = (size_t)m->nbytes,
+        .pCode = (const uint32_t *)(const void *)(b->spirv + m->offset)};
+    const VkSpecializationInfo constants = {p->constants, entries, p->constants * sizeof(vkb_constant), b->constants + p->first_constants};
+    const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo lanes = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO, .requiredSubgroupSize = net->plan->subgroup_size};
+    const int sized = net->plan->subgroup_size && net->plan->subgroup_size != c->facts.subgroup.subgroupSize;
+    VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, .pNext = sized ? &lanes : NULL,
+                  .flags = p->flags & 1 ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
+                  .stage = VK_SHADER_STAGE_COMPUTE_BIT, .pName = "main", .pSpecializationInfo = &constants}};
+    VkResult result;
+    char what[160];
+    for (uint32_t i = 0; i < p->slots; i++) {
+        const VkDescriptorSetLayoutBinding slot = {i, (VkDescriptorType)b->slots[p->first_slots + i].view, 1, VK_SHADER_STAGE_COMPUTE_BIT, NULL};
+        slots[i] = slot;
+    }
+    for (uint32_t i = 0; i < p->constants; i++) {
+        const VkSpecializationMapEntry entry = {b->constants[p->first_constants + i].id,
+            (uint32_t)(i * sizeof(vkb_constant) + offsetof(vkb_constant, word)), 4};
+        entries[i] = entry;
+    }
+    snprintf(what, sizeof what, "making the pipeline of %.100s", bundle_string(b, p->kernel));
+    VK(what, CreateDescriptorSetLayout(c->device, &set, NULL, &made->set));
+    VK(what, CreatePipelineLayout(c->device, &layout, NULL, &made->layout));
+    VK(what, CreateShaderModule(c->device, &code, NULL, &info.stage.module));
+    info.layout = made->layout;
+    result = c->vk.CreateComputePipelines(c->device, c->cache, 1, &info, NULL, &made->handle);
+    c->vk.DestroyShaderModule(c->device, info.stage.module, NULL);
+    return checked(c, result, what, why);
+}
+
+typedef struct job { vknn_net *net; uint32_t next; vknn_status status; vknn_message message; } job;
+
+/* Pipelines, each made by the first thread that is free; none behind one that failed. */
+THREAD_FUNCTION(work, argument) {
+    job *j = argument;
+    mutex *lock = &j->net->context->lock;
+    for (;;) {
+        vknn_message message;
+        vknn_status status;
+        uint32_t index;
+        MUTEX(lock, lock);
+        while (j->next < j->net->file.pipeline_count && !j->net->pipelines[j->next].used) j->next++;
+        index = j->status ? j->net->file.pipeline_count : j->next++;
+        MUTEX(unlock, lock);
+        if (index >= j->net->file.pipeline_count) return 0;
+        if (!(status = make_pipeline(j->net, index, &message))) continue;
+        MUTEX(lock, lock);
+        j->status = status;
+        j->message = message;
+        MUTEX(unlock, lock);
+    }
+}
+
+static vknn_status make_pipelines(vknn_net *net) {
+    NET(net);
+    job j = {net, 0, VKNN_OK, {{0}}};
+    thread threads[16];
+    uint32_t used = 0, started = 0, most = c->options.threads ? c->options.threads : 4;
+    KEEP(net->pipelines, net->file.pipeline_count);
+    for (uint32_t i = 0; i < net->plan->steps; i++)
+        if (net->steps[i].kind == VKB_STEP_DISPATCH) used += !net->pipelines[net->steps[i].pipeline].used++;
+    for (most = most < 16 ? most : 16; started + 1 < most && 2 * (started + 1) < used; started++)
+        if (!thread_start(&threads[started], work, &j)) break;
+    work(&j);
+    for (uint32_t i = 0; i < started; i++) thread_join(threads[i]);
+    if (j.status) FAIL(j.status, "%s", j.message.text);
+    return VKNN_OK;
+}
+
+static uint32_t view_of(const bundle *b, const vkb_step *s, uint32_t binding) {
+    return b->slots[b->pipelines[s->pipeline].first_slots + binding].view;
+}
+
+static vknn_status bind_buffers(vknn_net *net) {
+    NET(net);
+    const bundle *b = &net->file;
+    VkDescriptorPoolSize sizes[] = {{VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, 1}, {VK_DESCRIPTOR_TYPE_STORAGE_TEXEL_BUFFER, 1},
+        {VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, 1}, {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1}}; /* 4 to 7; 0 is not allowed */
+    VkDescriptorPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = 1, .poolSizeCount = 4, .pPoolSizes = sizes};
+    VkDescriptorSetAllocateInfo request = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO, .descriptorSetCount = 1};
+    for (uint32_t i = 0; i < net->plan->steps; i++) {
+        info.maxSets += net->steps[i].kind == VKB_STEP_DISPATCH;
+        for (uint32_t k = 0; net->steps[i].kind == VKB_STEP_DISPATCH && k < net->steps[i].bindings; k++)
+            sizes[view_of(b, &net->steps[i], k) - VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER].descriptorCount++;
+    }
+    KEEP(net->sets, net->plan->steps);
+    KEEP(net->views, (uint64_t)sizes[0].descriptorCount + sizes[1].descriptorCount);
+    VK("making a descriptor pool", CreateDescriptorPool(c->device, &info, NULL, &net->pool));
+    request.descriptorPool = net->pool;
+    for (uint32_t i = 0; i < net->plan->steps; i++) {
+        const vkb_step *s = &net->steps[i];
+        if (s->kind != VKB_STEP_DISPATCH) continue;
+        request.pSetLayouts = &net->pipelines[s->pipeline].set;
+        VK("allocating descriptors", AllocateDescriptorSets(c->device, &request, &net->sets[i]));
+        for (uint32_t k = 0; k < s->bindings; k++) {
+            const vkb_binding *binding = &b->bindings[s->first_bindings + k];
+            const place at = net->places[binding->buffer];
+            const VkDescriptorBufferInfo whole = {at.in->buffer, at.offset, net->buffers[binding->buffer].nbytes};
+            const VkBufferViewCreateInfo view = {.sType = VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO, .buffer = whole.buffer,
+                .format = (VkFormat)binding->format, .offset = whole.offset, .range = whole.range};
+            const VkWriteDescriptorSet write = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, .dstSet = net->sets[i],
+                .dstBinding = k, .descriptorCount = 1, .descriptorType = (VkDescriptorType)view_of(b, s, k),
+                .pBufferInfo = &whole, .pTexelBufferView = &net->views[net->view_count]};
+            if (write.descriptorType != VK_DESCRIPTOR_TYPE_STORAGE_BUFFER)
+                VK("making a buffer view", CreateBufferView(c->device, &view, NULL, &net->views[net->view_count++]));
+            c->vk.UpdateDescriptorSets(c->device, 1, &write, 0, NULL);
+        }
+    }
+    return VKNN_OK;
+}
+
+/* ---- Recording ---- */
+
+/* Between staging memory, where there is some, and an arena; first values of states come from elsewhere. */
+static void copy_ports(vknn_net *net, VkCommandBuffer to, uint32_t direction) {
+    const vknn_context *c = net->context;
+    block *arena = &net->blocks[direction], *staging = net->host[direction];
+    if (arena == staging) return;
+    if (direction == VKNN_OUTPUT) barrier(c, to, 0);
+    for (uint32_t i = 0; i < net->plan->ports; i++) {
+        const vkb_port *p = &net->ports[i];
+        const place on_device = net->places[p->buffer], on_host = {staging, on_device.offset};
+        if (p->direction != direction) continue;
+        if (direction == VKNN_OUTPUT) copy(c, to, on_device, on_host, port_bytes(p));
+        else copy(c, to, on_host, on_device, port_bytes(p));
+        if (p->count != VKB_NONE) {
+            const place counted = {staging, net->places[p->count].offset};
+            copy(c, to, net->places[p->count], counted, 4);
+        }
+    }
+    if (direction == VKNN_INPUT) barrier(c, to, 0);
+}
+
+static void record_step(vknn_net *net, VkCommandBuffer to, uint32_t index) {
+    const vknn_context *c = net->context;
+    const vkb_step *s = &net->steps[index];
+    if (s->kind == VKB_STEP_DISPATCH) {
+        const pipeline *p = &net->pipelines[s->pipeline];
+        uint32_t push = net->file.pipelines[s->pipeline].push_bytes;
+        c->vk.CmdBindPipeline(to, VK_PIPELINE_BIND_POINT_COMPUTE, p->handle);
+        c->vk.CmdBindDescriptorSets(to, VK_PIPELINE_BIND_POINT_COMPUTE, p->layout, 0, 1, &net->sets[index], 0, NULL);
+        if (push) c->vk.CmdPushConstants(to, p->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, push, net->file.push + s->push);
+        c->vk.CmdDispatch(to, s->groups[0], s->groups[1], s->groups[2]);
+    } else if (s->kind == VKB_STEP_FILL) {
+        const place at = net->places[s->target];
+        c->vk.CmdFillBuffer(to, at.in->buffer, at.offset, net->buffers[s->target].nbytes, s->word);
+    } else {
+        place source = net->places[s->source], target = net->places[s->target];
+        source.offset += s->source_offset;
+        target.offset += s->target_offset;
+        copy(c, to, source, target, s->nbytes);
+    }
+}
+
+/* The commands of each submit, with timestamps around each step where queries are given. */
+static vknn_status record(vknn_net *net, VkCommandBuffer *commands, VkSubmitInfo *infos, VkQueryPool queries) {
+    NET(net);
+    uint32_t step = 0;
+    for (uint32_t i = 0; i < net->submits; i++) {
+        const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands[i]};
+        const uint32_t end = net->plan->submits ? net->file.submits[net->plan->first_submits + i].end : net->plan->steps;
+        const VkCommandBuffer to = commands[i];
+        TRY(begin(net, to));
+        if (!i && queries) c->vk.CmdResetQueryPool(to, queries, 0, 2 * net->plan->steps);
+        if (!i) copy_ports(net, to, VKNN_INPUT);
+        for (; step < end; step++) {
+            if (net->steps[step].kind == VKB_STEP_BARRIER) { barrier(c, to, 0); continue; }
+            if (queries) c->vk.CmdWriteTimestamp(to, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, queries, 2 * step);
+            record_step(net, to, step);
+            if (queries) c->vk.CmdWriteTimestamp(to, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, queries, 2 * step + 1);
+        }
+        if (i == net->submits - 1) {
+            copy_ports(net, to, VKNN_OUTPUT);
+            if (net->plan->states) barrier(c, to, 0);
+            for (uint32_t k = 0; k < net->plan->states; k++)
+                copy(c, to, net->places[net->states[k].output], net->places[net->states[k].input], net->states[k].nbytes);
+            barrier(c, to, 1);
+        }
+        VK("recording commands", EndCommandBuffer(to));
+        infos[i] = info;
+    }
+    return VKNN_OK;
+}
+
+vknn_status vknn_reset(vknn_net *net) {
+    NET(net);
+    const VkCommandBuffer to = net->commands[net->submits];
+    TRY(ready(net));
+    if (!net->plan->states) return VKNN_OK;
+    TRY(begin(net, to));
+    for (uint32_t i = 0; i < net->plan->states; i++) {
+        const vkb_state *s = &net->states[i];
+        const place at = net->places[s->input];
+        if (s->blob != VKB_NONE) copy(c, to, net->weights[s->blob].at, at, s->nbytes);
+        else c->vk.CmdFillBuffer(to, at.in->buffer, at.offset, rounded(s->nbytes, 4), 0);
+    }
+    return done(net, to);
+}
+
+/* ---- Nets ---- */
+
+static vknn_status map_file(vknn_net *net, const char *path) {
+    NET(net);
+#if defined(_WIN32)
+    HANDLE file = CreateFileA(path, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING, 0, NULL), map = NULL;
+    LARGE_INTEGER size = {{0, 0}};
+    if (file != INVALID_HANDLE_VALUE && GetFileSizeEx(file, &size) && (uint64_t)size.QuadPart <= SIZE_MAX)
+        map = CreateFileMappingA(file, NULL, PAGE_READONLY, 0, 0, NULL);
+    if (map) net->mapped = MapViewOfFile(map, FILE_MAP_READ, 0, 0, 0);
+    net->mapped_bytes = (size_t)size.QuadPart;
+    if (map) CloseHandle(map);
+    if (file != INVALID_HANDLE_VALUE) CloseHandle(file);
+    if (!net->mapped) FAIL(VKNN_ERROR_FILE, "%.500s cannot be opened and mapped (error %lu)", path, GetLastError());
+#else
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat is = {.st_size = 0};
+    void *at = MAP_FAILED;
+    if (file < 0) FAIL(VKNN_ERROR_FILE, "%.500s cannot be opened: %s", path, strerror(errno));
+    if (!fstat(file, &is) && S_ISREG(is.st_mode) && is.st_size > 0 && (uint64_t)is.st_size <= SIZE_MAX)
+        at = mmap(NULL, (size_t)is.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    close(file);
+    if (at == MAP_FAILED) FAIL(VKNN_ERROR_FILE, "%.500s is empty, or no file that can be mapped", path);
+    net->mapped = at;
+    net->mapped_bytes = (size_t)is.st_size;
+#endif
+    return VKNN_OK;
+}
+
+static vknn_status open_net(vknn_net *net, const char *path, const void *bytes, size_t size, const vknn_net_options *o) {
+    NET(net);
+    net->limit = (uint64_t)((o->time_limit > 0 && o->time_limit < 1e9 ? o->time_limit : 30) * 1e9);
+    if (path) {
+        TRY(map_file(net, path));
+        bytes = net->mapped;
+        size = net->mapped_bytes;
+    } else if (bytes && (!o->keeps_memory || (uintptr_t)bytes % 8)) {
+        if (!(net->copied = allocated(&c->options, NULL, size + !size))) NO_MEMORY;
+        bytes = memcpy(net->copied, bytes, size);
+    }
+    TRY(bundle_open(&net->file, bytes, size, o->sha256, why));
+    TRY(choose_plan(net, o));
+    TRY(make_memory(net, o));
+    TRY(make_commands(net));
+    TRY(load_weights(net));
+    TRY(make_pipelines(net));
+    TRY(bind_buffers(net));
+    TRY(record(net, net->commands, net->infos, VK_NULL_HANDLE));
+    TRY(vknn_reset(net));
+#if !defined(_WIN32)
+    if (net->mapped && net->file.data_bytes) { /* the weights are on the device: of the file they need no memory */
+        const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)net->file.data / page * page;
+        madvise((void *)first, (size_t)((uintptr_t)net->file.data + net->file.data_bytes - first), MADV_DONTNEED);
+    }
+#endif
+    MUTEX(lock, &c->lock);
+    save_cache(c);
+    MUTEX(unlock, &c->lock);
+    return VKNN_OK;
+}
+
+static vknn_status new_net(vknn_context *c, const char *path, const void *bytes, size_t size, const vknn_net_options *options,
+                           vknn_net **into, vknn_message *why) {
+    const vknn_net_options none = {.shapes = NULL};
+    vknn_net *net = allocated(&c->options, NULL, sizeof *net);
+    vknn_status status;
+    *into = NULL;
+    if (!net) NO_MEMORY;
+    memset(net, 0, sizeof *net);
+    net->context = c;
+    status = open_net(net, path, bytes, size, options ? options : &none);
+    if (!status) return *into = net, VKNN_OK;
+    if (why) *why = net->message;
+    vknn_net_close(net);
+    return status;
+}
+
+vknn_status vknn_net_open_file(vknn_context *c, const char *path, const vknn_net_options *options, vknn_net **net,
+                               vknn_message *why) {
+    return new_net(c, path, NULL, 0, options, net, why);
+}
+
+vknn_status vknn_net_open_memory(vknn_context *c, const void *bytes, size_t size, const vknn_net_options *options,
+                                 vknn_net **net, vknn_message *why) {
+    return new_net(c, NULL, bytes, size, options, net, why);
+}
+
+/* The device is done with the net. One that is lost may still be at work: then all of it is waited for. */
+static void settle(vknn_net *net) {
+    vknn_context *c = net->context;
+    if (net->in_flight && c->vk.WaitForFences(c->device, 1, &net->fence, VK_TRUE, UINT64_MAX) != VK_SUCCESS) {
+        MUTEX(lock, &c->lock);
+        c->vk.DeviceWaitIdle(c->device);
+        MUTEX(unlock, &c->lock);
+    }
+    net->in_flight = 0;
+}
+
+void vknn_net_close(vknn_net *net) {
+    vknn_context *c;
+    if (!net) return;
+    c = net->context;
+    settle(net);
+    c->vk.DestroyFence(c->device, net->fence, NULL);
+    c->vk.DestroyCommandPool(c->device, net->commands_pool, NULL);
+    c->vk.DestroyDescriptorPool(c->device, net->pool, NULL);
+    for (uint32_t i = 0; i < net->view_count; i++) c->vk.DestroyBufferView(c->device, net->views[i], NULL);
+    for (uint32_t i = 0; net->pipelines && i < net->file.pipeline_count; i++) {
+        c->vk.DestroyPipeline(c->device, net->pipelines[i].handle, NULL);
+        c->vk.DestroyPipelineLayout(c->device, net->pipelines[i].layout, NULL);
+        c->vk.DestroyDescriptorSetLayout(c->device, net->pipelines[i].set, NULL);
+    }
+    for (uint32_t i = 0; i < net->block_count; i++) free_block(c, &net->blocks[i]);
+#if defined(_WIN32)
+    if (net->mapped) UnmapViewOfFile(net->mapped);
+#else
+    if (net->mapped) munmap(net->mapped, net->mapped_bytes);
+#endif
+    allocated(&c->options, net->copied, 0);
+    for (kept *k = net->kept, *next; k; k = next) next = k->next, allocated(&c->options, k, 0);
+    allocated(&c->options, net, 0);
+}
+
+const char *vknn_net_message(const vknn_net *net) { return net->message.text; }
+
+uint64_t vknn_net_memory(const vknn_net *net) {
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < net->block_count; i++) bytes += net->blocks[i].bytes;
+    return bytes;
+}
+
+/* ---- Ports ---- */
+
+static const uint8_t element_bytes[] = {4, 2, 1, 1, 2, 2, 4, 4, 8, 8, 1, 8};
+
+uint32_t vknn_ports(const vknn_net *net, vknn_direction direction) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < net->plan->ports; i++) count += net->ports[i].direction == (uint32_t)direction;
+    return count;
+}
+
+/* A port by its name, or (null) by its number among those of its direction. */
+static vknn_status find_port(vknn_net *net, vknn_direction direction, const char *name, uint32_t index, const vkb_port **port) {
+    NET(net);
+    char there[600] = "";
+    for (*port = net->ports; *port < net->ports + net->plan->ports; ++*port) {
+        const char *is = bundle_string(&net->file, (*port)->name);
+        if ((*port)->direction != (uint32_t)direction) continue;
+        if (name ? !strcmp(name, is) : !index--) return VKNN_OK;
+        append(there, sizeof there, "%s%s", *there ? ", " : "", is);
+    }
+    FAIL(VKNN_ERROR_ARGUMENT, "there is no %s %.100s; there are: %s", direction == VKNN_OUTPUT ? "output" : "input",
+         name ? name : "of that number", *there ? there : "none");
+}
+
+static vknn_status describe(vknn_net *net, vknn_direction direction, const char *name, uint32_t index, vknn_port *port) {
+    const vkb_port *p;
+    TRY(find_port(net, direction, name, index, &p));
+    memset(port, 0, sizeof *port);
+    port->name = bundle_string(&net->file, p->name);
+    port->direction = direction;
+    port->type = (vknn_type)p->type;
+    port->rank = p->rank;
+    memcpy(port->dims, p->dims, sizeof port->dims);
+    port->bytes = (size_t)port_bytes(p);
+    port->layout = bundle_string(&net->file, p->layout);
+    port->picture = bundle_string(&net->file, p->picture);
+    port->quantized = p->quantized != 0;
+    port->scale = p->scale;
+    port->zero_point = p->zero_point;
+    port->labels = p->labels;
+    port->open = p->count != VKB_NONE;
+    return VKNN_OK;
+}
+
+vknn_status vknn_describe(vknn_net *net, vknn_direction direction, uint32_t index, vknn_port *port) {
+    return describe(net, direction, NULL, index, port);
+}
+
+vknn_status vknn_find(vknn_net *net, vknn_direction direction, const char *name, vknn_port *port) {
+    return describe(net, direction, name, 0, port);
+}
+
+const char *vknn_label(const vknn_net *net, const vknn_port *port, uint32_t index) {
+    for (const vkb_port *p = net->ports; p < net->ports + net->plan->ports; p++)
+        if (p->direction == (uint32_t)port->direction && bundle_string(&net->file, p->name) == port->name)
+            return index < p->labels ? bundle_string(&net->file, net->file.labels[p->first_labels + index].text) : NULL;
+    return NULL;
+}
+
+/* Bytes of a port behind the last run, and its sizes. */
+static uint64_t bytes_now(const vknn_net *net, const vkb_port *p, uint64_t dims[VKNN_MOST_AXES]) {
+    uint64_t bytes = element_bytes[p->type];
+    int32_t count;
+    memcpy(dims, p->dims, sizeof p->dims);
+    if (p->count != VKB_NONE) {
+        memcpy(&count, bytes_of(net, p->count, p->direction), sizeof count);
+        if (count < 0) count = 0;
+        if ((uint64_t)count < dims[p->open_axis]) dims[p->open_axis] = (uint64_t)count;
+    }
+    for (uint32_t i = 0; i < p->rank; i++) bytes *= dims[i];
+    return bytes;
+}
+
+vknn_status vknn_shape(vknn_net *net, const char *output, uint64_t dims[VKNN_MOST_AXES]) {
+    const vkb_port *p;
+    TRY(ready(net));
+    TRY(find_port(net, VKNN_OUTPUT, output, 0, &p));
+    bytes_now(net, p, dims);
+    return VKNN_OK;
+}
+
+/* A port's memory for the host; `bytes`, where it is not the whole that is borrowed, must be the port's. */
+static vknn_status reach(vknn_net *net, vknn_direction direction, const char *name, const size_t *bytes, const vkb_port **p,
+                         uint8_t **at) {
+    NET(net);
+    uint64_t dims[VKNN_MOST_AXES], is;
+    TRY(ready(net));
+    TRY(find_port(net, direction, name, 0, p));
+    is = bytes_now(net, *p, dims);
+    if (bytes && *bytes != is) FAIL(VKNN_ERROR_ARGUMENT, "%.100s has %llu bytes, not %llu", name, (number)is, (number)*bytes);
+    *at = bytes_of(net, (*p)->buffer, direction);
+    return VKNN_OK;
+}
+
+vknn_status vknn_set(vknn_net *net, const char *input, const void *data, size_t bytes) {
+    const vkb_port *p;
+    uint8_t *at;
+    TRY(reach(net, VKNN_INPUT, input, &bytes, &p, &at));
+    memcpy(at, data, bytes);
+    return VKNN_OK;
+}
+
+vknn_status vknn_get(vknn_net *net, const char *output, void *data, size_t bytes) {
+    const vkb_port *p;
+    uint8_t *at;
+    TRY(reach(net, VKNN_OUTPUT, output, &bytes, &p, &at));
+    memcpy(data, at, bytes);
+    return VKNN_OK;
+}
+
+vknn_status vknn_borrow(vknn_net *net, vknn_direction direction, const char *name, void **data, size_t *bytes) {
+    const vkb_port *p;
+    uint8_t *at;
+    TRY(reach(net, direction, name, NULL, &p, &at));
+    *data = at;
+    *bytes = (size_t)port_bytes(p);
+    return VKNN_OK;
+}
+
+/* ---- Runs ---- */
+
+static vknn_status start(vknn_net *net, const VkSubmitInfo *infos) {
+    TRY(finish(net)); /* an earlier run that was given up on */
+    TRY(synchronized(net, net->host[VKNN_INPUT], 1));
+    return go(net, net->submits, infos);
+}
+
+vknn_status vknn_submit(vknn_net *net) { return start(net, net->infos); }
+
+vknn_status vknn_wait(vknn_net *net) {
+    TRY(finish(net));
+    return synchronized(net, net->host[VKNN_OUTPUT], 0);
+}
+
+vknn_status vknn_run(vknn_net *net) {
+    TRY(vknn_submit(net));
+    return vknn_wait(net);
+}
+
+void vknn_cancel(vknn_net *net) {
+    MUTEX(lock, &net->context->lock);
+    net->cancelled = 1;
+    MUTEX(unlock, &net->context->lock);
+}
+
+static double element(uint32_t type, const uint8_t *at) {
+    union { float f; double d; uint16_t u16; int16_t i16; uint32_t u32; int32_t i32; uint64_t u64; int64_t i64; } v;
+    memcpy(&v, at, element_bytes[type]);
+    switch (type) {
+    case VKB_TYPE_FLOAT32: return v.f;
+    case VKB_TYPE_INT8: return (int8_t)*at;
+    case VKB_TYPE_INT16: return v.i16;
+    case VKB_TYPE_UINT16: return v.u16;
+    case VKB_TYPE_INT32: return v.i32;
+    case VKB_TYPE_UINT32: return v.u32;
+    case VKB_TYPE_INT64: return (double)v.i64;
+    case VKB_TYPE_UINT64: return (double)v.u64;
+    case VKB_TYPE_FLOAT64: return v.d;
+    case VKB_TYPE_FLOAT16: {
+        int exponent = v.u16 >> 10 & 31, fraction = v.u16 & 1023;
+        double size = exponent == 31 ? (fraction ? NAN : INFINITY) : ldexp(fraction + 1024 * !!exponent, exponent + !exponent - 25);
+        return v.u16 >> 15 ? -size : size;
+    }
+    default: return *at; /* uint8, bool */
+    }
+}
+
+/* How many elements of an output are off; a line about it. */
+static uint64_t compared(vknn_net *net, const vkb_example *e, text *t) {
+    const vkb_port *p = &net->ports[e->port];
+    const vkb_blob *blob = &net->file.blobs[e->blob];
+    const uint8_t *expected = net->file.data + blob->offset, *got = bytes_of(net, p->buffer, VKNN_OUTPUT);
+    const char *name = bundle_string(&net->file, p->name);
+    uint64_t dims[VKNN_MOST_AXES], size = element_bytes[p->type], bytes = bytes_now(net, p, dims), wrong = 0;
+    double most = 0;
+    if (bytes != blob->nbytes) {
+        add(t, "%s: %llu elements, not %llu\n", name, (number)(bytes / size), (number)(blob->nbytes / size));
+        return 1;
+    }
+    for (uint64_t at = 0; at < bytes; at += size) {
+        double a = element(p->type, got + at), b = element(p->type, expected + at), off = fabs(a - b);
+        if (!memcmp(got + at, expected + at, (size_t)size) || a == b || (isnan(a) && isnan(b))) continue;
+        if (!(off <= most)) most = off;
+        wrong += !(off <= e->absolute + e->relative * fabs(b));
+    }
+    add(t, "%s: %llu of %llu elements are off, the most by %g (allowed: %g + %g of the value)\n", name, (number)wrong,
+        (number)(bytes / size), most, e->absolute, e->relative);
+    return wrong;
+}
+
+vknn_status vknn_test(vknn_net *net, char **into) {
+    NET(net);
+    const vkb_example *examples = net->file.examples + net->plan->first_examples;
+    text t = {.options = &c->options};
+    uint64_t wrong = 0;
+    if (into) *into = NULL;
+    if (!net->plan->examples) FAIL(VKNN_ERROR_ARGUMENT, "the bundle has no example; export it without --no-example");
+    TRY(vknn_reset(net));
+    for (uint32_t i = 0; i < net->plan->examples; i++) {
+        const vkb_port *p = &net->ports[examples[i].port];
+        const vkb_blob *blob = &net->file.blobs[examples[i].blob];
+        TRY(check_blob(net, examples[i].blob));
+        if (p->direction == VKNN_INPUT) memcpy(bytes_of(net, p->buffer, VKNN_INPUT), net->file.data + blob->offset, (size_t)blob->nbytes);
+    }
+    TRY(vknn_run(net));
+    for (uint32_t i = 0; i < net->plan->examples; i++)
+        if (net->ports[examples[i].port].direction == VKNN_OUTPUT) wrong += compared(net, &examples[i], &t);
+    TRY(given(&t, into, why));
+    TRY(vknn_reset(net));
+    if (wrong)
+        FAIL(VKNN_ERROR_DIFFERS, "%s computes something else than vknn's reference (%llu elements); try another target, "
+             "and see docs/phones.md", c->facts.base.deviceName, (number)wrong);
+    return VKNN_OK;
+}
+
+/* {"device", "driver", "target", "shapes", "precision", "runs", "steps": [{"label": layers, "op", "kernel" ("copy" and
+ * "fill" for those), "groups": [x, y, z], "flops", "bytes", "begin", "microseconds"}, ...], "microseconds"}. Times are
+ * means of the runs, in microseconds; `begin` counts from the first step's, as the last number does, which ends with
+ * the last step. */
+static vknn_status write_profile(vknn_net *net, uint32_t runs, const double *times, char **into) {
+    NET(net);
+    const bundle *b = &net->file;
+    const double unit = (double)c->facts.base.limits.timestampPeriod / 1000 / runs;
+    text t = {.options = &c->options};
+    double end = 0;
+    int first = 1;
+    add_quoted(&t, "{\"device\": ", c->facts.base.deviceName);
+    add_quoted(&t, ", \"driver\": ", c->facts.driver.driverInfo);
+    add_quoted(&t, ", \"target\": ", bundle_string(b, net->plan->target));
+    add_quoted(&t, ", \"shapes\": ", bundle_string(b, net->plan->shapes));
+    add_quoted(&t, ", \"precision\": ", bundle_string(b, net->plan->precision));
+    add(&t, ", \"runs\": %u, \"steps\": [", runs);
+    for (uint32_t i = 0; i < net->plan->steps; i++) {
+        const vkb_step *s = &net->steps[i];
+        if (s->kind == VKB_STEP_BARRIER) continue;
+        add_quoted(&t, first ? "{\"label\": " : ",\n{\"label\": ", bundle_string(b, s->label));
+        add_quoted(&t, ", \"op\": ", bundle_string(b, s->op));
+        add_quoted(&t, ", \"kernel\": ", s->kind == VKB_STEP_COPY ? "copy" : s->kind == VKB_STEP_FILL ? "fill" :
+                   bundle_string(b, b->pipelines[s->pipeline].kernel));
+        add(&t, ", \"groups\": [%u, %u, %u], \"flops\": %llu, \"bytes\": %llu, \"begin\": %.3f, \"microseconds\": %.3f}",
+            s->groups[0], s->groups[1], s->groups[2], (number)s->flops, (number)s->traffic, times[2 * i] * unit,
+            (times[2 * i + 1] - times[2 * i]) * unit);
+        first = 0;
+        if (times[2 * i + 1] * unit > end) end = times[2 * i + 1] * unit;
+    }
+    add(&t, "], \"microseconds\": %.3f}\n", end);
+    return given(&t, into, why);
+}
+
+static vknn_status measure(vknn_net *net, uint32_t runs, VkQueryPool queries, VkCommandBuffer *commands, VkSubmitInfo *infos,
+                           double *times) {
+    NET(net);
+    const uint64_t mask = UINT64_MAX >> (64 - c->facts.timestamp_bits);
+    TRY(record(net, commands, infos, queries));
+    for (uint32_t run = 0; run < runs; run++) {
+        uint64_t first = 0, ticks;
+        int any = 0;
+        TRY(start(net, infos));
+        TRY(vknn_wait(net));
+        for (uint32_t i = 0; i < 2 * net->plan->steps; i++) {
+            if (net->steps[i / 2].kind == VKB_STEP_BARRIER) continue;
+            VK("reading timestamps", GetQueryPoolResults(c->device, queries, i, 1, sizeof ticks, &ticks, sizeof ticks,
+                                                         VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT));
+            if (!any++) first = ticks;
+            times[i] += (double)((ticks - first) & mask);
+        }
+    }
+    return VKNN_OK;
+}
+
+vknn_status vknn_profile(vknn_net *net, uint32_t runs, char **json) {
+    NET(net);
+    const VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO, .queryType = VK_QUERY_TYPE_TIMESTAMP,
+                                        .queryCount = 2 * net->plan->steps + !net->plan->steps};
+    const VkCommandBufferAllocateInfo request = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandPool = net->commands_pool, .commandBufferCount = net->submits};
+    VkQueryPool queries;
+    VkCommandBuffer *commands;
+    VkSubmitInfo *infos;
+    double *times;
+    vknn_status status;
+    *json = NULL;
+    TRY(ready(net));
+    if (!runs) FAIL(VKNN_ERROR_ARGUMENT, "a profile takes one run at least");
+    if (!c->facts.timestamp_bits) FAIL(VKNN_ERROR_DEVICE, "%s has no timestamps", c->facts.base.deviceName);
+    KEEP(commands, net->submits);
+    KEEP(infos, net->submits);
+    KEEP(times, 2 * (uint64_t)net->plan->steps);
+    VK("making a query pool", CreateQueryPool(c->device, &info, NULL, &queries));
+    status = checked(c, c->vk.AllocateCommandBuffers(c->device, &request, commands), "allocating command buffers", why);
+    if (!status) {
+        status = measure(net, runs, queries, commands, infos, times);
+        settle(net);
+        c->vk.FreeCommandBuffers(c->device, net->commands_pool, net->submits, commands);
+    }
+    c->vk.DestroyQueryPool(c->device, queries, NULL);
+    return status ? status : write_profile(net, runs, times, json);
+}

@@ -1,0 +1,347 @@
+"""Runner: bundles run by the C library ``vknn_run``, over ctypes. For tests, and where vknn's own
+runtime is not wanted.
+
+with Runner("net.vkb", library="libvknn_run.so") as runner:
+    outputs = runner.run({"data": array})
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from vknn import environment
+from vknn.bundle.runner_library import (
+    AXES,
+    ContextOptions,
+    Message,
+    NetOptions,
+    PortRecord,
+    loaded,
+    raise_status,
+)
+from vknn.bundle.schema import Direction, ElementType
+from vknn.errors import InputError, VknnError
+
+_DIFFERS = 11
+
+
+@dataclass(frozen=True)
+class RunnerPort:
+    """An input or output of a net that is open.
+
+    Attributes:
+        name: Its name in the model.
+        dtype: Its elements.
+        shape: Its sizes; of an output whose size depends on data, at most.
+        layout: A letter an axis, "NHWC"; empty where the format has none.
+        picture: Order of a picture's colours, "RGB"; empty where it takes none.
+        scale: With ``zero_point`` what integers stand for, scale * (stored - zero point); None
+            where they are what they say.
+        zero_point: See ``scale``.
+        labels: Names of classes.
+        is_open: Whether its size depends on data.
+    """
+
+    name: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    layout: str
+    picture: str
+    scale: float | None
+    zero_point: int
+    labels: tuple[str, ...]
+    is_open: bool
+
+
+class Runner:
+    """A bundle opened by the C runner, with a context of its own. A context manager.
+
+    One thread at a time may use it; :meth:`cancel` any.
+    """
+
+    def __init__(
+        self,
+        bundle: str | os.PathLike[str] | bytes,
+        *,
+        library: str | os.PathLike[str] | None = None,
+        device: str | None = None,
+        shapes: str | None = None,
+        target: str | None = None,
+        sha256: str | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        time_limit: float = 0.0,
+        memory_limit: int = 0,
+        robust: bool = False,
+        staged: bool = False,
+        threads: int = 0,
+    ) -> None:
+        """Opening of a bundle.
+
+        Args:
+            bundle: The file, or its bytes.
+            library: The library; where it is None VKNN_RUNNER names it.
+            device: Its number, part of its name or its UUID in hexadecimal; None: the best.
+            shapes: Which of the bundle's, "data=3,224,224"; None: the first.
+            target: Which of the bundle's; None: the first that suits the device.
+            sha256: In hexadecimal; another bundle is refused.
+            cache: Folder for the driver's compiled pipelines; None: none is kept.
+            time_limit: Seconds of a run; 0: 30.
+            memory_limit: Bytes of device memory; 0: what the device says is free.
+            robust: Whether shaders cannot reach outside of buffers.
+            staged: Whether staging memory is used even where the device shares the host's.
+            threads: That make pipelines; 0: up to four.
+
+        Raises:
+            vknn.ModelFormatError: It is damaged, of a newer version, or not the one pinned.
+            vknn.DeviceError: There is no driver, no such device, or none that suits.
+            vknn.InputError: There are no such shapes or target.
+            vknn.VknnError: There is no library, or it is of another version.
+        """
+        self._net, self._context = ctypes.c_void_p(), ctypes.c_void_p()
+        self._lib = loaded(library if library is not None else environment.runner())
+        self._lock = threading.Lock()
+        self._borrowed: set[str] = set()
+        where = ContextOptions(
+            device=_text(device), cache=_text(cache), threads=threads, robust=int(robust)
+        )
+        digest = None if sha256 is None else _digest(sha256)
+        what = NetOptions(
+            shapes=_text(shapes),
+            target=_text(target),
+            sha256=digest,
+            time_limit=time_limit,
+            memory_limit=memory_limit,
+            staged=int(staged),
+            keeps_memory=1,
+        )
+        why = Message()
+        create = self._lib.vknn_context_create
+        code = create(ctypes.byref(where), ctypes.byref(self._context), ctypes.byref(why))
+        raise_status(code, why.words)
+        #: The bytes of a bundle in memory, which the net reads until it is closed.
+        self._bytes = bytes(bundle) if isinstance(bundle, (bytes, bytearray, memoryview)) else None
+        more = (ctypes.byref(what), ctypes.byref(self._net), ctypes.byref(why))
+        if self._bytes is None:
+            path = os.fsencode(bundle)  # type: ignore[arg-type]
+            code = self._lib.vknn_net_open_file(self._context, path, *more)
+        else:
+            size = len(self._bytes)
+            code = self._lib.vknn_net_open_memory(self._context, self._bytes, size, *more)
+        if code:
+            self.close()
+        raise_status(code, why.words)
+        self.inputs = self._ports(Direction.INPUT)
+        self.outputs = self._ports(Direction.OUTPUT)
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_lib"):
+            self.close()
+
+    @property
+    def device(self) -> str:
+        """Name of the device."""
+        self._open()
+        return str(self._lib.vknn_context_device(self._context).decode("utf-8", "replace"))
+
+    @property
+    def memory(self) -> int:
+        """Bytes of device memory in use, weights among them."""
+        self._open()
+        return int(self._lib.vknn_net_memory(self._net))
+
+    def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Outputs for inputs, by name; an input that was borrowed may be left out.
+
+        Raises InputError for inputs that are missing, unknown or do not fit, DeviceTimeoutError,
+        DeviceLostError, OutOfMemoryError, RunCancelledError.
+        """
+        with self._lock:
+            self._open()
+            left = [n for n in self.inputs if n not in feeds and n not in self._borrowed]
+            if left:
+                raise InputError(f"missing input {', '.join(map(repr, left))}")
+            for name, array in feeds.items():
+                self._set(name, array)
+            self._check(self._lib.vknn_run(self._net))
+            return {name: self._get(port) for name, port in self.outputs.items()}
+
+    def submit(self) -> None:
+        """A run begun, with what the inputs hold; :meth:`wait` ends it."""
+        self._call(self._lib.vknn_submit)
+
+    def wait(self) -> None:
+        """The end of a run. Raises as :meth:`run`."""
+        self._call(self._lib.vknn_wait)
+
+    def cancel(self) -> None:
+        """A wait, in another thread, ended soon."""
+        if self._net:
+            self._lib.vknn_cancel(self._net)
+
+    def reset(self) -> None:
+        """State takes its first values again."""
+        self._call(self._lib.vknn_reset)
+
+    def borrow(self, name: str) -> np.ndarray:
+        """The memory of an input or output itself, as an array of its shape.
+
+        It must not be touched while a run is under way, or after :meth:`close`.
+        """
+        with self._lock:
+            self._open()
+            direction = Direction.INPUT if name in self.inputs else Direction.OUTPUT
+            port = self._port(name, direction)
+            data, size = ctypes.c_void_p(), ctypes.c_size_t()
+            ends = (ctypes.byref(data), ctypes.byref(size))
+            code = self._lib.vknn_borrow(self._net, int(direction), name.encode(), *ends)
+            self._check(code)
+            self._borrowed.add(name)
+            if not size.value:
+                return np.zeros(port.shape, port.dtype)
+            assert data.value is not None
+            raw = memoryview((ctypes.c_uint8 * size.value).from_address(data.value))
+            return np.frombuffer(raw, port.dtype).reshape(port.shape)
+
+    def test(self) -> tuple[bool, str]:
+        """The bundle's example run: whether it is within its tolerances, and a line an output.
+
+        Raises InputError where the bundle has none.
+        """
+        with self._lock:
+            self._open()
+            text = ctypes.c_void_p()
+            code = self._lib.vknn_test(self._net, ctypes.byref(text))
+            told = self._taken(text)
+            if code != _DIFFERS:
+                self._check(code)
+            return code == 0, told
+
+    def profile(self, runs: int = 10) -> str:
+        """Times of each step as JSON, the means of so many runs, for ``vknn report``.
+
+        Raises DeviceError where the device has no timestamps.
+        """
+        with self._lock:
+            self._open()
+            text = ctypes.c_void_p()
+            code = self._lib.vknn_profile(self._net, runs, ctypes.byref(text))
+            told = self._taken(text)
+            self._check(code)
+            return told
+
+    def entry(self, name: str) -> tuple[Callable[[ctypes.c_void_p], int], ctypes.c_void_p]:
+        """A function of the library that takes a net alone, and the net: for measurements."""
+        self._open()
+        return getattr(self._lib, name), self._net
+
+    def close(self) -> None:
+        """Release of everything; may be called twice."""
+        net, self._net = self._net, ctypes.c_void_p()
+        context, self._context = self._context, ctypes.c_void_p()
+        if net:
+            self._lib.vknn_net_close(net)
+        if context:
+            self._lib.vknn_context_destroy(context)
+
+    def _set(self, name: str, array: np.ndarray) -> None:
+        port = self._port(name, Direction.INPUT)
+        if array.shape != port.shape or array.dtype != port.dtype:
+            raise InputError(
+                f"input {name!r} is {array.dtype}{list(array.shape)}, expected "
+                f"{port.dtype}{list(port.shape)}"
+            )
+        dense = np.ascontiguousarray(array)
+        set_ = self._lib.vknn_set
+        self._check(
+            set_(self._net, name.encode(), dense.ctypes.data_as(ctypes.c_void_p), dense.nbytes)
+        )
+
+    def _get(self, port: RunnerPort) -> np.ndarray:
+        shape = port.shape
+        if port.is_open:
+            dims = (ctypes.c_uint64 * AXES)()
+            self._check(self._lib.vknn_shape(self._net, port.name.encode(), dims))
+            shape = tuple(dims[: len(shape)])
+        array = np.empty(shape, port.dtype)
+        target = array.ctypes.data_as(ctypes.c_void_p)
+        self._check(self._lib.vknn_get(self._net, port.name.encode(), target, array.nbytes))
+        return array
+
+    def _port(self, name: str, direction: Direction) -> RunnerPort:
+        ports = self.inputs if direction is Direction.INPUT else self.outputs
+        if name not in ports:
+            kind = direction.name.lower()
+            raise InputError(f"there is no {kind} {name!r}; there are {', '.join(ports) or 'none'}")
+        return ports[name]
+
+    def _ports(self, direction: Direction) -> dict[str, RunnerPort]:
+        found = {}
+        for number in range(self._lib.vknn_ports(self._net, int(direction))):
+            record = PortRecord()
+            code = self._lib.vknn_describe(self._net, int(direction), number, ctypes.byref(record))
+            self._check(code)
+            port = self._described(record)
+            found[port.name] = port
+        return found
+
+    def _described(self, record: PortRecord) -> RunnerPort:
+        label, reference = self._lib.vknn_label, ctypes.byref(record)
+        labels = (label(self._net, reference, n) or b"" for n in range(record.labels))
+        return RunnerPort(
+            record.name.decode("utf-8", "replace"),
+            np.dtype(ElementType(record.type).name.lower()),
+            tuple(record.dims[: record.rank]),
+            record.layout.decode("utf-8", "replace"),
+            record.picture.decode("utf-8", "replace"),
+            record.scale if record.quantized else None,
+            record.zero_point,
+            tuple(text.decode("utf-8", "replace") for text in labels),
+            bool(record.open),
+        )
+
+    def _call(self, function: Callable[[ctypes.c_void_p], int]) -> None:
+        with self._lock:
+            self._open()
+            self._check(function(self._net))
+
+    def _check(self, code: int) -> None:
+        if code:
+            raise_status(code, self._lib.vknn_net_message(self._net).decode("utf-8", "replace"))
+
+    def _taken(self, text: ctypes.c_void_p) -> str:
+        """A text of the library, which is freed."""
+        if not text:
+            return ""
+        told = ctypes.string_at(text.value or 0).decode("utf-8", "replace")
+        self._lib.vknn_free(None, text)
+        return told
+
+    def _open(self) -> None:
+        if not self._net:
+            raise VknnError("the runner was closed")
+
+
+def _text(value: str | os.PathLike[str] | None) -> bytes | None:
+    return None if value is None else os.fsencode(value)
+
+
+def _digest(text: str) -> ctypes.Array[ctypes.c_uint8]:
+    try:
+        data = bytes.fromhex(text)
+    except ValueError:
+        data = b""
+    if len(data) != 32:
+        raise InputError(f"sha256={text!r}: expected 64 hexadecimal digits")
+    return (ctypes.c_uint8 * 32)(*data)

@@ -1,0 +1,70 @@
+"""Trial of a bundle on this machine: its example run, and compared with what should come out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from vknn.bundle.comparison import Difference, differences
+from vknn.bundle.native import run_program
+from vknn.bundle.reader import Bundle
+from vknn.bundle.records import BundlePlan
+from vknn.bundle.restored import RestoredPlan
+from vknn.bundle.schema import Direction
+from vknn.bundle.suitability import lacking
+from vknn.errors import VknnError
+from vknn.runtime import Device, Snapshot
+
+#: How the two that compute are called.
+OWN, PROGRAM = "vknn", "vknn-run"
+
+
+def try_plan(bundle: Bundle, plan: BundlePlan, device: Device) -> list[Difference]:
+    """The example of a plan run by vknn's own runtime; a row for each output.
+
+    Raises VknnError for a plan without an example, and DeviceError where the device does not suit.
+    """
+    lacks = lacking(plan, device.snapshot)
+    if lacks:
+        raise VknnError(
+            f"{bundle.file}: plan {plan.index} ({plan.target}) cannot run on {device.name}, which "
+            f"lacks {'; '.join(lacks)}: choose another with --plan or --device"
+        )
+    with RestoredPlan(bundle, plan, device) as restored:
+        outputs = restored.run(_feeds(bundle, plan))
+    return differences(plan.examples, outputs, OWN)
+
+
+def try_program(
+    bundle: Bundle, plan: BundlePlan, snapshot: Snapshot, program: Path
+) -> list[Difference]:
+    """The example of a plan run by vknn-run; a row for each output. Raises as :func:`try_plan`."""
+    device = snapshot.uuid.hex() if any(snapshot.uuid) else str(snapshot.index)
+    feeds = _feeds(bundle, plan)
+    outputs = run_program(program, Path(bundle.file), plan, feeds, ["--device", device])
+    return differences(plan.examples, outputs, PROGRAM)
+
+
+def suiting_plans(plans: Sequence[BundlePlan], snapshot: Snapshot) -> list[BundlePlan]:
+    """The plans that suit a device; a runner takes the first. Raises VknnError where none does."""
+    lacks = {plan.index: lacking(plan, snapshot) for plan in plans}
+    suiting = [plan for plan in plans if not lacks[plan.index]]
+    if not suiting:
+        told = "; ".join(
+            f"plan {plan.index} ({plan.target}) needs {', '.join(lacks[plan.index])}"
+            for plan in plans
+        )
+        raise VknnError(f"{snapshot.name} suits no plan: {told}: export for --target generic")
+    return suiting
+
+
+def _feeds(bundle: Bundle, plan: BundlePlan) -> dict[str, np.ndarray]:
+    examples = plan.examples
+    if not any(e.port.direction is Direction.OUTPUT for e in examples):
+        raise VknnError(
+            f"{bundle.file}: it has no example, so there is nothing to compare with: export it "
+            "without --no-example"
+        )
+    return {e.port.name: e.array for e in examples if e.port.direction is Direction.INPUT}

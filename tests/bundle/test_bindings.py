@@ -1,0 +1,305 @@
+"""C++ and Java over the runner: the bits of the C interface, and an answer to every misuse."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.bundle import build
+from tests.bundle.edits import edited, section
+from tests.bundle.networks import Made, answers, small
+
+from vknn.bundle import schema
+from vknn.bundle.runner import Runner
+
+HERE = Path(__file__).parent / "bindings"
+ANDROID = build.RUNNER / "android"
+TOOL = build.ROOT / "tools" / "aar"
+STRICT = ("-std=c++11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wshadow", "-Wconversion")
+
+
+@pytest.fixture(scope="module")
+def net(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return small(tmp_path_factory.mktemp("net"))
+
+
+@pytest.fixture(scope="module")
+def expected(net: Made) -> np.ndarray:
+    """What the C interface gives."""
+    with Runner(net.path, library=build.library()) as runner:
+        return answers(runner, net)["out"]
+
+
+@pytest.fixture(scope="module")
+def wrong(net: Made, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle whose example expects other numbers than any device gives."""
+    raw = bytearray(net.path.read_bytes())
+    table = {
+        name: np.frombuffer(raw, record.dtype, size // record.dtype.itemsize, offset)
+        for record in (schema.BLOB, schema.EXAMPLE)
+        for name, (offset, size) in [(record.name, section(raw, record.name))]
+    }
+    answer = int(table["example"]["blob"][-1])
+    start = section(raw, "data")[0] + int(table["blob"]["offset"][answer])
+    end = start + int(table["blob"]["nbytes"][answer])
+    raw[start:end] = np.full((end - start) // 4, 0.5, "<f4").tobytes()
+    path = tmp_path_factory.mktemp("wrong") / "wrong.vkb"
+    path.write_bytes(raw)
+
+    def sum_again(blobs: np.ndarray) -> None:
+        blobs["crc"][answer] = zlib.crc32(raw[start:end])
+
+    return edited(path, path, "blob", sum_again)
+
+
+def ran(command: Sequence[str | Path], **options: object) -> str:
+    """What a command prints. Fails with all that it said."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        **options,  # type: ignore[call-overload]
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return str(done.stdout)
+
+
+def used(command: Sequence[str | Path], path: Path, net: Made, folder: Path) -> tuple[str, bytes]:
+    """What a program of bindings/ prints, and what it writes of the output for the case's input."""
+    given, found = folder / "data.bin", folder / "prob.bin"
+    given.write_bytes(net.feeds["data"].tobytes())
+    return ran([*command, path, given, found], cwd=folder), found.read_bytes()
+
+
+# --- C++
+
+
+def cpp_program(compiler: str, folder: Path, flags: Sequence[str]) -> Path:
+    """bindings/use.cpp, built; skips where there is no such compiler."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"needs {compiler}")
+    library = build.library()
+    paths = [f"-I{build.RUNNER}", HERE / "use.cpp", library, f"-Wl,-rpath,{library.parent}"]
+    program = folder / "use"
+    ran([compiler, *STRICT, *flags, *paths, "-o", program])
+    return program
+
+
+CPP_LINES = r"""input data 3 768
+output out 1
+same 111111
+test ok
+.*
+second 11
+argument: 'data' is float32, other elements were given: use its type, or the bytes
+argument: data .*768 bytes, not 764.*
+argument: out .*20 bytes, not 24.*
+argument: there is no input nothing; there are: data
+argument: this net is not open, or was moved from
+"""
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("flags", [(), ("-fno-exceptions",)], ids=["exceptions", "none"])
+def test_cpp(
+    net: Made, expected: np.ndarray, tmp_path: Path, compiler: str, flags: tuple[str, ...]
+) -> None:
+    program = cpp_program(compiler, tmp_path, flags)
+    text, found = used([program], net.path, net, tmp_path)
+    assert found == expected.tobytes()
+    match = re.match(CPP_LINES, text)
+    assert match, text
+    assert "no such file.vkb cannot be opened" in text[match.end() :]
+
+
+@pytest.mark.device
+def test_cpp_reports_a_device_that_computes_something_else(
+    net: Made, wrong: Path, tmp_path: Path
+) -> None:
+    text, _ = used([cpp_program("g++", tmp_path, ())], wrong, net, tmp_path)
+    assert "\ntest differs\nout: " in text
+
+
+# --- Java
+
+
+def jdk() -> Path:
+    """The folder of a JDK; skips where there is none."""
+    compiler = shutil.which("javac")
+    homes = [os.environ.get("JAVA_HOME"), compiler and Path(compiler).resolve().parents[1]]
+    for home in filter(None, homes):
+        if (Path(home) / "include" / "jni.h").is_file():
+            return Path(home)
+    pytest.skip("needs a JDK with jni.h (Debian: default-jdk-headless)")
+
+
+def jni_library(compiler: str | None = None) -> Path:
+    """libvknn.so of this machine."""
+    include = jdk() / "include"
+    flags = (f"-I{include}", f"-I{include / 'linux'}", "-shared", "-fPIC", "-fvisibility=hidden")
+    sources = [build.RUNNER / "vknn_run.c", ANDROID / "vknn_jni.c"]
+    return build.built("libvknn.so", sources, flags, compiler)
+
+
+@pytest.fixture(scope="module")
+def java(tmp_path_factory: pytest.TempPathFactory) -> list[str | Path]:
+    """The command that runs bindings/Use.java, JNI's own checks switched on."""
+    folder = tmp_path_factory.mktemp("classes")
+    home, library = jdk(), jni_library()
+    sources = [ANDROID / "vknn" / "Net.java", HERE / "Use.java"]
+    lint = ["--release", "8", "-Xlint:all,-options", "-Werror"]
+    ran([home / "bin" / "javac", *lint, "-d", folder, *sources])
+    options = ["-Xcheck:jni", "-Xshare:auto", f"-Djava.library.path={library.parent}"]
+    return [home / "bin" / "java", *options, "-cp", folder, "Use"]
+
+
+JAVA_LINES = r"""input data FLOAT32 \[3, 8, 8\]
+output out 20 \[5\]
+same true true true true
+test true
+(?s:.*)
+second true
+size: Failure 4 data .*768 bytes, not 4.*
+room: Failure 4 out .*20 bytes, not 4.*
+null: NullPointerException the buffer is null
+heap: IllegalArgumentException the buffer is not direct: use Port.allocate\(\), .*
+order: IllegalArgumentException the buffer for 'data' is BIG_ENDIAN, which the device is not: .*
+read-only: IllegalArgumentException the buffer for 'out' is read-only
+name: IllegalArgumentException no input 'nothing': there are data
+no name: NullPointerException give the name of an output
+runs: IllegalArgumentException a profile takes one run at least, not 0
+closed: IllegalStateException this net is closed
+beside: IllegalStateException this net is closed
+missing: Failure 1 no such 😀.vkb cannot be opened: .*
+no bundle: Failure 1 .*
+hash: Failure 2 .*SHA-256.*
+short hash: IllegalArgumentException a SHA-256 has 32 bytes, not 31
+device: Failure 3 no device no such device; there are .*
+zero: IllegalArgumentException a text has a 0 in it
+"""
+
+
+@pytest.mark.device
+def test_java(net: Made, expected: np.ndarray, java: list[str | Path], tmp_path: Path) -> None:
+    text, found = used(java, net.path, net, tmp_path)
+    assert found == expected.tobytes()
+    assert re.fullmatch(JAVA_LINES, text), text
+
+
+@pytest.mark.device
+def test_java_reports_a_device_that_computes_something_else(
+    net: Made, wrong: Path, java: list[str | Path], tmp_path: Path
+) -> None:
+    text, _ = used(java, wrong, net, tmp_path)
+    assert "\ntest false\nout: " in text
+
+
+def test_jni_compiles_with_clang() -> None:
+    jni_library("clang")
+
+
+# --- tools/aar
+
+
+def aar(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    jdk()
+    command = [sys.executable, TOOL, "-o", folder / "vknn.aar", *arguments]
+    return subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, check=False, timeout=120
+    )
+
+
+def ndk(folder: Path, *, page: int = 16384) -> Path:
+    """A folder as an NDK's whose clang is this machine's compiler, for this machine's C library."""
+    compiler = shutil.which("gcc")
+    if compiler is None or os.uname().machine != "x86_64":
+        pytest.skip("needs gcc for x86-64")
+    headers, include = build._headers(), jdk() / "include"
+    clang = folder / "toolchains" / "llvm" / "prebuilt" / "linux-x86_64" / "bin" / "clang"
+    clang.parent.mkdir(parents=True)
+    clang.write_text(
+        "#!/bin/sh\n"
+        'case "$1" in --target=x86_64-linux-android24) shift ;; *) echo "$1" >&2; exit 1 ;; esac\n'
+        f'exec {compiler} -I{headers} -I{include} -I{include}/linux "$@" '
+        f"-Wl,-z,max-page-size={page}\n"
+    )
+    clang.chmod(0o755)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """An archive made without an NDK, and what the tool said."""
+    folder = tmp_path_factory.mktemp("aar")
+    made = aar(folder)
+    assert made.returncode == 0, made.stderr
+    return folder / "vknn.aar", made.stderr
+
+
+def test_aar_without_an_ndk_has_classes_and_says_so(plain: tuple[Path, str]) -> None:
+    path, said = plain
+    assert "no libraries in it: they take Android's NDK (--ndk)" in said
+    with zipfile.ZipFile(path) as archive:
+        names = {"AndroidManifest.xml", "R.txt", "classes.jar", "proguard.txt"}
+        assert set(archive.namelist()) == names
+        jar = io.BytesIO(archive.read("classes.jar"))
+    with zipfile.ZipFile(jar) as classes:
+        assert {"vknn/Net.class", "vknn/Net$Failure.class"} <= set(classes.namelist())
+
+
+def test_aar_with_an_ndk_has_libraries(plain: tuple[Path, str], tmp_path: Path) -> None:
+    made = aar(tmp_path, "--ndk", ndk(tmp_path / "ndk"), "--abi", "x86_64")
+    assert made.returncode == 0, made.stderr
+    assert made.stderr == ""
+    with zipfile.ZipFile(tmp_path / "vknn.aar") as archive, zipfile.ZipFile(plain[0]) as other:
+        assert archive.read("jni/x86_64/libvknn.so").startswith(b"\x7fELF")
+        for name in other.namelist():  # no dates, no order of folders
+            assert archive.read(name) == other.read(name)
+
+
+@pytest.mark.parametrize(
+    ("page", "arguments", "message"),
+    [
+        (
+            4096,
+            ("--abi", "x86_64"),
+            "the library for x86_64 has pages of 4096 bytes, Android wants",
+        ),
+        (16384, ("--abi", "arm64-v8a"), "clang failed"),
+        (16384, ("--abi", "mips"), "invalid choice: 'mips'"),
+        (16384, ("--api", "20"), "Android has no Vulkan below API level 24"),
+    ],
+)
+def test_aar_refuses(tmp_path: Path, page: int, arguments: tuple[str, ...], message: str) -> None:
+    made = aar(tmp_path, "--ndk", ndk(tmp_path / "ndk", page=page), *arguments)
+    assert made.returncode != 0
+    assert message in made.stderr
+    assert not (tmp_path / "vknn.aar").exists()
+
+
+def test_aar_refuses_a_folder_that_is_no_ndk(tmp_path: Path) -> None:
+    made = aar(tmp_path, "--ndk", tmp_path)
+    assert made.returncode != 0
+    assert "is no NDK: it has no toolchains/llvm/prebuilt/*/bin/clang" in made.stderr
+
+
+def test_java_and_c_have_the_same_native_methods() -> None:
+    java = re.findall(
+        r"private static native .* (\w+)\(", (ANDROID / "vknn" / "Net.java").read_text()
+    )
+    c = re.findall(r"Java_vknn_Net_(\w+)\(", (ANDROID / "vknn_jni.c").read_text())
+    assert sorted(java) == sorted(c)

@@ -1,0 +1,269 @@
+"""The program ``vknn-run``: arrays in and out, hostile ones too, options, exit status."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.bundle import build
+from tests.bundle.rebuilt import digits, relu, with_example, with_labels
+
+from vknn.bundle.reader import Bundle
+from vknn.bundle.restored import RestoredPlan
+from vknn.cli.main import main
+from vknn.runtime import open_device
+
+SHAPE = (1, 1, 8, 8)
+
+
+@pytest.fixture(scope="module")
+def program() -> Path:
+    return build.program(build.RUNNER / "main.c")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle and an image, and a bundle of one step, which opens faster, and its input."""
+    path = tmp_path_factory.mktemp("run")
+    (path / "net.vkb").write_bytes(digits("generic", "llvmpipe"))
+    [port] = Bundle.of(digits("generic", "llvmpipe")).plans[0].inputs
+    image = np.random.default_rng(3).random(SHAPE, np.float32)
+    np.save(path / "image.npy", image.reshape(port.shape))
+    (path / "relu.vkb").write_bytes(relu())
+    [port] = Bundle.of(relu()).plans[0].inputs
+    np.save(path / "data.npy", np.random.default_rng(4).random(port.shape, np.float32))
+    return path
+
+
+def run(program: Path, *arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [str(program), *map(str, arguments)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=120,
+        check=False,
+    )
+
+
+def expected(folder: Path, target: str = "generic") -> np.ndarray:
+    bundle = Bundle.open(folder / "net.vkb")
+    [plan] = [p for p in bundle.plans if p.target == target]
+    with open_device("auto") as device, RestoredPlan(bundle, plan, device) as restored:
+        return restored.run({"image": np.load(folder / "image.npy")})["probabilities"]
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("target", ["generic", "llvmpipe"])
+def test_an_array_goes_in_and_one_comes_out(program: Path, folder: Path, target: str) -> None:
+    arguments = ["--input", "image=image.npy", "--output", "probabilities=out.npy"]
+    done = run(program, "net.vkb", *arguments, "--target", target, "--runs", 2, folder=folder)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    out = np.load(folder / "out.npy")
+    assert np.array_equal(out, expected(folder, target)), "bit for bit as vknn's own runtime"
+    assert (folder / "out.npy").stat().st_size % 64 == out.nbytes % 64
+    cached = run(program, "net.vkb", *arguments, "--cache", "cache", folder=folder)
+    assert cached.returncode == 0 and list((folder / "cache").iterdir())
+
+
+@pytest.mark.device
+def test_all_versions_of_npy_are_read(program: Path, folder: Path) -> None:
+    data = np.load(folder / "data.npy")
+    for version in (1, 0), (2, 0), (3, 0):
+        with (folder / "other.npy").open("wb") as file:
+            np.lib.format.write_array(file, data, version)
+        done = run(program, "relu.vkb", "--input", "data=other.npy", folder=folder)
+        assert done.returncode == 0, done.stderr
+
+
+HEAD = "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }"
+
+
+def npy(header: str, data: bytes, version: int = 1, size: int | None = None) -> bytes:
+    text = header.encode("latin-1")
+    length = len(text) if size is None else size
+    return (
+        b"\x93NUMPY"
+        + bytes([version, 0])
+        + struct.pack("<H" if version == 1 else "<I", length)
+        + text
+        + data
+    )
+
+
+@pytest.mark.device
+def test_arrays_that_do_not_fit_are_named(program: Path, folder: Path) -> None:
+    data = np.load(folder / "data.npy")
+    good = str(data.shape)
+    for array, text in [
+        (data.astype("f8"), "'descr':'<f8'"),
+        (data.astype(">f4"), "'descr':'>f4'"),
+        (np.zeros((2, 8, 8), "f4"), "'shape':(2,8,8)"),
+        (np.zeros(64, "f4"), "'shape':(64,)"),
+        (np.zeros((2, 8), "f4", order="F"), "'fortran_order':True"),
+    ]:
+        np.save(folder / "bad.npy", array)
+        done = run(program, "relu.vkb", "--input", "data=bad.npy", folder=folder)
+        assert done.returncode == 2 and text in done.stderr and "input data takes" in done.stderr
+    body = data.tobytes()
+    for content, text in [
+        (npy(HEAD % good, body[:-1]), "does not end where"),
+        (npy(HEAD % good, body + b"x"), "does not end where"),
+        (npy(HEAD % good, body, size=60000), "no .npy file"),
+        (npy(HEAD % good, body, 2, size=1 << 31), "no .npy file"),
+        (npy(HEAD % good, body, 4), "no .npy file"),
+        (b"PK\3\4", "no .npy file"),
+        (b"", "no .npy file"),
+    ]:
+        (folder / "bad.npy").write_bytes(content)
+        done = run(program, "relu.vkb", "--input", "data=bad.npy", folder=folder)
+        assert done.returncode == 2 and text in done.stderr, (content[:20], done.stderr)
+
+
+def test_hostile_headers_crash_nothing(folder: Path) -> None:
+    """Changed headers under sanitizers: each is read as numpy reads it, or refused."""
+    flags = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    harness = build.built("npy_harness", [Path(__file__).parent / "npy_harness.c"], flags)
+    generator = random.Random(5)
+    data = np.arange(6, dtype="f4").tobytes()
+    good = npy(HEAD % "(2, 3)", data)
+    files = {"good.npy": good, "order.npy": npy(
+        "{'shape':(2,3),'fortran_order':False,'descr':'<f4'}\n", data
+    )}  # fmt: skip
+    for number in range(600):
+        changed = bytearray(good)
+        for _ in range(generator.randint(1, 4)):
+            place = generator.randrange(len(changed))
+            kind = generator.randrange(3)
+            if kind == 0:
+                changed[place] = generator.randrange(256)
+            elif kind == 1:
+                del changed[place : place + generator.randint(1, 30)]
+            else:
+                changed[place:place] = bytes([generator.randrange(256)]) * generator.randint(1, 9)
+        files[f"{number}.npy"] = bytes(changed)
+    files["long.npy"] = npy("{'shape':" + " " * 9990, data)
+    files["empty.npy"] = npy("", data)
+    files["braces.npy"] = npy(",}", data)
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    done = run(harness, *files, folder=folder)
+    assert done.returncode == 0, done.stderr[-3000:]
+    status = dict(zip(files, done.stdout.split(), strict=True))
+    assert status["good.npy"] == status["order.npy"] == "0"
+    assert {status["long.npy"], status["empty.npy"], status["braces.npy"]} == {"2"}
+    for name, code in status.items():
+        if code == "0":
+            try:
+                array = np.load(folder / name)
+            except Exception as error:
+                raise AssertionError(f"accepted: {files[name]!r}") from error
+            assert array.shape == (2, 3) and array.dtype == np.float32, files[name]
+    assert list(status.values()).count("2") > 200
+
+
+@pytest.mark.device
+def test_the_best_classes_are_told(program: Path, folder: Path) -> None:
+    names = [f"digit {n}" for n in range(10)]
+    bundle = Bundle.of(digits("generic", "llvmpipe"))
+    (folder / "labels.vkb").write_bytes(with_labels(bundle, names))
+    done = run(program, "labels.vkb", "--input", "image=image.npy", folder=folder)
+    scores = expected(folder).ravel()
+    best = [f"digit {n}" for n in np.argsort(-scores, kind="stable")[:5]]
+    lines = [line.split(maxsplit=1) for line in done.stdout.splitlines()]
+    assert [text for _, text in lines] == best, done.stdout
+    assert float(lines[0][0]) == pytest.approx(scores.max(), abs=1e-6)
+
+
+@pytest.mark.device
+def test_the_example(program: Path, folder: Path) -> None:
+    """Right within its tolerance: status 0; a wrong answer planted: 1, and how far it is off."""
+    bundle = Bundle.open(folder / "net.vkb")
+    answer, inputs = expected(folder), {"image": np.load(folder / "image.npy")}
+    (folder / "good.vkb").write_bytes(with_example(bundle, inputs, {"probabilities": answer}))
+    done = run(program, "good.vkb", "--test", "--output", "probabilities=t.npy", folder=folder)
+    assert done.returncode == 0 and "probabilities: 0 of 10" in done.stdout, done
+    wrong = answer.copy()
+    wrong.flat[3] += 0.5
+    (folder / "bad.vkb").write_bytes(with_example(bundle, inputs, {"probabilities": wrong}))
+    done = run(program, "bad.vkb", "--test", "--output", "probabilities=t.npy", folder=folder)
+    assert done.returncode == 1 and "probabilities: 1 of 10" in done.stdout and "0.5" in done.stdout
+    assert np.array_equal(np.load(folder / "t.npy"), answer), "what the device computed is written"
+    assert run(program, "net.vkb", "--test", folder=folder).returncode == 2
+
+
+@pytest.mark.device
+def test_a_profile_becomes_tables_and_a_trace(
+    program: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = run(program, "net.vkb", "--profile", "run.json", "--runs", 3, folder=folder)
+    assert done.returncode == 0 and not done.stdout, done.stderr
+    trace = folder / "trace.json"
+    assert main(["report", str(folder / "run.json"), "--trace", str(trace)]) == 0
+    text = capsys.readouterr().out
+    assert "convolution2+relu2" in text and "mean of 3 runs" in text
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert {"convolution2+relu2", "pooling1"} <= {e["name"] for e in events if e["ph"] == "X"}
+    done = run(program, "--profile", "net.vkb", "--runs", 1, folder=folder)
+    assert json.loads(done.stdout)["runs"] == 1
+
+
+@pytest.mark.device
+def test_another_bundle_than_the_pinned_one_is_refused(program: Path, folder: Path) -> None:
+    told = Bundle.open(folder / "relu.vkb").sha256
+    given = ["relu.vkb", "--input", "data=data.npy", "--sha256"]
+    assert run(program, *given, told, folder=folder).returncode == 0
+    done = run(program, *given, told[:-1] + ("0" if told[-1] != "0" else "1"), folder=folder)
+    assert done.returncode == 1 and "SHA-256" in done.stderr
+
+
+@pytest.mark.device
+@pytest.mark.parametrize(
+    "arguments, status, text",
+    [
+        ((), 2, "usage: "),
+        (("relu.vkb", "--bogus"), 2, "usage: "),
+        (("relu.vkb", "relu.vkb"), 2, "usage: "),
+        (("relu.vkb", "--input"), 2, "usage: "),
+        (("relu.vkb", "--runs", "0"), 2, "usage: "),
+        (("relu.vkb", "--time-limit", "soon"), 2, "usage: "),
+        (("relu.vkb", "--memory-limit", "-1"), 2, "usage: "),
+        (("relu.vkb", "--sha256", "12"), 2, "usage: "),
+        (("none.vkb",), 1, "none.vkb"),
+        (("data.npy",), 1, "bundle"),
+        (("relu.vkb",), 2, "data: --input NAME=FILE is missing"),
+        (("relu.vkb", "--input", "data=none.npy"), 2, "none.npy: No such file"),
+        (("relu.vkb", "--input", "data=data.npy", "--input", "data=data.npy"), 2, "twice"),
+        (("relu.vkb", "--input", "data=data.npy", "--output", "prob=x.npy"), 2, "no output"),
+        (
+            ("relu.vkb", "--input", "data=data.npy", "--output", "y=/dev/full"),
+            1,
+            "/dev/full cannot be written: No space",
+        ),
+        (("relu.vkb", "--target", "mali"), 2, "mali"),
+        (("relu.vkb", "--shape", "data=9"), 2, "data=9"),
+        (("relu.vkb", "--device", "nothing"), 1, "nothing"),
+        (("relu.vkb", "--memory-limit", "100"), 1, "memory"),
+    ],
+)
+def test_mistakes_are_told(
+    program: Path, folder: Path, arguments: tuple[str, ...], status: int, text: str
+) -> None:
+    done = run(program, *arguments, folder=folder)
+    assert done.returncode == status and text in done.stderr, done
+
+
+@pytest.mark.device
+def test_the_devices_are_listed(program: Path, folder: Path) -> None:
+    done = run(program, "--devices", folder=folder)
+    with open_device("auto") as device:
+        assert done.returncode == 0 and device.name in done.stdout
+        other = ["--device", device.snapshot.uuid.hex(), "--robust", "--staged"]
+    done = run(program, "relu.vkb", "--input", "data=data.npy", *other, folder=folder)
+    assert done.returncode == 0, done.stderr
