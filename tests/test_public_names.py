@@ -32,6 +32,7 @@ NAMES = {
     "ValidationError",
     "VknnError",
     "devices",
+    "export",
     "list_devices",
     "open_device",
     "profile",

@@ -41,7 +41,7 @@ ABLE = dataclasses.replace(
     features=MATRICES.features | {"int8_arithmetic"},
     cooperative=(*MATRICES.cooperative, CooperativeMatrix(16, 16, 16, "int8", "int32")),
 )
-#: Not of a single operator on a GPU: between operators, at ports of bundles, for CPUs, of measurements.
+#: Not of a single operator on a GPU: between operators, at ports, for CPUs, of measurements.
 NOT_REACHED = {"movement/bytes", "movement/port", "matmul/tile_subgroup"}
 
 

@@ -1,10 +1,10 @@
-"""Conversions of a plan's inputs and outputs on the device, before its first and behind its last step.
+"""Conversions of a plan's inputs and outputs on the device, in front of and behind its steps.
 
-An input or output in the user's element type and order of axes gets a buffer of its own; the graph's
-buffer then is one of activations, made by or read by one dispatch of shaders/movement/port.comp. That
-computes what NumPy's ``astype`` does for numbers that the target holds; a device reports no others:
-integers keep their low bits (an int64 beyond int32 becomes another number), floats beyond float16 become
-infinite, floats beyond an integer's range the end of it, NaN 0.
+An input or output in the user's element type and order of axes gets a buffer of its own; the
+graph's buffer then is one of activations, which one dispatch of shaders/movement/port.comp writes
+or reads. That computes what NumPy's ``astype`` does for numbers that the target holds; a device
+reports no others: integers keep their low bits (an int64 beyond int32 becomes another number),
+floats beyond float16 become infinite, floats beyond an integer's range the end of it, NaN 0.
 """
 
 from __future__ import annotations

@@ -105,13 +105,18 @@ def _narrow_inputs(graph: Graph) -> Graph:
     for node in graph.nodes:
         given = tuple(mapping.get(v, v) if v is not None else None for v in node.inputs)
         first = given[0] if given else None
-        if isinstance(node.op, Cast) and first in mapping.values() and first is not None:
-            if node.op.to is first.type.dtype and node.outputs[0] not in results:
-                same[node.outputs[0]] = first
-                continue
+        if _is_idle(node, first) and first in mapping.values() and node.outputs[0] not in results:
+            assert first is not None
+            same[node.outputs[0]] = first
+            continue
         nodes.append(Node(node.op, given, node.outputs, node.name, node.origin))
     made = Graph(inputs, graph.outputs, nodes, graph.name, None, graph.blobs)
     return made.replace(made.nodes, same) if same else made
+
+
+def _is_idle(node: Node, value: Value | None) -> bool:
+    """Whether a node casts a value to the type that it has."""
+    return isinstance(node.op, Cast) and value is not None and node.op.to is value.type.dtype
 
 
 def _takes(node: Node) -> bool:

@@ -2,13 +2,14 @@
 
     |got - expected| <= absolute + relative |expected|
 
-for each element of an output. Both numbers follow from ``error_draws``: the smallest on average that
-hold the largest differences of all draws, element by element. A part in proportion suits outputs
-whose large elements err more than their small ones, as behind a softmax; of few elements, of which a
-draw may hit none well, there is none, and the bound is at least four times the draws' deviation.
-Beyond that, as in ``vknn verify``:
+for each element of an output. Both numbers follow from ``error_draws``: they hold the largest
+differences of all draws, element by element, and of the pairs that do they are the one with the
+least allowed to the largest elements and on average. A part in proportion suits outputs whose large
+elements err more than their small ones, as behind a softmax; of few elements, of which draws may
+hit none well, there is none, and the bound is at least four times the draws' deviation. Beyond
+that, as in ``vknn verify``:
 
-- A float may lie off by its own rounding, two units of its type.
+- A float may lie off by its own rounding, one unit of its type.
 - An integer that stands for a real number, or has 8 or 16 bits, may be one off: a float within
   rounding of a half becomes either neighbour. Others (indices, classes) and truth values must be
   equal, unless the draws show them change.
@@ -156,18 +157,19 @@ def _bounds(
     size = np.where(special, 0.0, np.abs(right)).reshape(-1)
     absolute, relative = _fitted(errors.reshape(len(others), -1), size)
     if expected.dtype.kind == "f":
-        return absolute + _TINY, relative + 2.0 * float(np.finfo(expected.dtype).eps) / 2.0
+        return absolute + _TINY, relative + float(np.finfo(expected.dtype).eps)
     if expected.dtype.kind == "b":
         return float(absolute > 0), 0.0
     return max(absolute, float(steps)), relative
 
 
 def _fitted(errors: np.ndarray, size: np.ndarray) -> tuple[float, float]:
-    """Bounds of errors [draws, elements] of elements of this size: the smallest on average."""
+    """Bounds of errors [draws, elements] of elements of this size: the smallest that hold."""
     largest = errors.max(axis=0)
     if size.size < _MANY:
         deviation = float(np.sqrt(np.mean(errors**2)))
         return max(float(largest.max()), 4.0 * deviation), 0.0
     fits = [(max(0.0, float((largest - share * size).max())), share) for share in _SHARES]
-    mean = float(size.mean())
-    return min(fits, key=lambda fit: fit[0] + fit[1] * mean)
+    most, mean = float(size.max()), float(size.mean())
+    # The largest elements count twice: they are the answer of a classifier.
+    return min(fits, key=lambda f: (f[0] + f[1] * most) ** 2 * (f[0] + f[1] * mean))

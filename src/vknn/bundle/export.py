@@ -16,6 +16,7 @@ from vknn.bundle.modules import swept_keys
 from vknn.bundle.needs import Needs
 from vknn.bundle.network import Network, cut
 from vknn.bundle.plans import Portrait, add_plan
+from vknn.bundle.schema import Feature
 from vknn.bundle.segments import planned
 from vknn.bundle.tables import Tables
 from vknn.bundle.targets import Target, TargetLike, chosen_targets
@@ -196,7 +197,7 @@ def _add(
 def _told(portrait: Portrait, needs: Needs) -> ExportedPlan:
     plan: Plan = portrait.plan
     own = {id(a): a.nbytes for a in plan.constants.values()}
-    asked = {**asdict(needs), "features": [f.name.lower() for f in needs.features if f.name]}
+    asked = {**asdict(needs), "features": [str(f.name).lower() for f in Feature if f in needs.features]}
     return ExportedPlan(
         portrait.target, portrait.shapes, portrait.precision, len(plan.steps), sum(own.values()),
         sum(plan.arenas.values()), asked,

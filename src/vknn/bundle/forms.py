@@ -121,7 +121,7 @@ def output_form(model: Model, name: str, type_: TensorType, open_axis: int | Non
 def _declared(model: Model, name: str, found: np.dtype) -> np.dtype:
     """The dtype that the model declares, where the graph has none of it (``ends``), else found."""
     spec = next((s for s in model.outputs if s.name == name), None)
-    if spec is None or spec.dtype == object or spec.dtype == found:
+    if spec is None or spec.dtype.kind == "O" or spec.dtype == found:
         return found
     return found if DType.of(np.empty(0, spec.dtype)).on_device else spec.dtype
 
@@ -158,7 +158,7 @@ def _picture(model: Model, name: str, type_: TensorType) -> Form:
 def _check(name: str, what: str, dtype: np.dtype) -> None:
     """Check of an element type. Raises ExportError."""
     if dtype.name.upper() not in ElementType.__members__:
-        kind = "strings" if dtype == object else f"{dtype.name} elements"
+        kind = "strings" if dtype.kind == "O" else f"{dtype.name} elements"
         raise ExportError([f"{what} {name!r} has {kind}, which no bundle has: cut it off"])
 
 

@@ -161,9 +161,9 @@ def _matrix(name: str, entry: Any) -> CooperativeMatrix:
     fields = {f.name for f in dataclasses.fields(CooperativeMatrix)}
     if not isinstance(entry, Mapping) or entry.keys() != fields:
         raise VknnError(f"{name}: {entry!r:.80} does not have {', '.join(sorted(fields))}")
-    sizes = [_number(f"{name}: {axis}", entry[axis], 1, 1024) for axis in ("m", "n", "k")]
+    m, n, k = (_number(f"{name}: {axis}", entry[axis], 1, 1024) for axis in ("m", "n", "k"))
     kinds = [_one_of(_COMPONENTS)(f"{name}: {key}", entry[key]) for key in ("factors", "sums")]
-    return CooperativeMatrix(*sizes, *kinds)
+    return CooperativeMatrix(m, n, k, *kinds)
 
 
 def _numbers(kind: type) -> Callable[[str, Any], Any]:

@@ -89,7 +89,16 @@ class Network:
         engine = engine_of(self._session)
         fixed = {name: self.model.encode(name, array) for name, array in self._fixed.items()}
         with fixed_inputs(fixed):
-            return engine.graph(self.feeds)
+            graph = engine.graph(self.feeds)
+        for value in [v for v in graph.inputs if v.name in fixed]:  # a format's own way of input
+            if TensorType.of(fixed[value.name]) != value.type:
+                raise InputError(
+                    f"input {value.name!r} cannot be fixed: the network has {value.type} there, "
+                    f"its array is {TensorType.of(fixed[value.name])}"
+                )
+            value.constant = fixed[value.name]
+            graph.inputs.remove(value)
+        return graph
 
     def ported(self, graph: Graph, plan: Plan, limits: DeviceLimits) -> PortedPlan:
         """The plan with ports in the user's words."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vknn.bundle import schema
-from vknn.bundle.module_facts import module_facts
+from vknn.bundle.module_facts import ModuleFacts, module_facts
 from vknn.bundle.needs import Needs, needs
 from vknn.bundle.schema import NONE, BufferRole, StepKind
 from vknn.bundle.tables import Tables
@@ -46,7 +46,7 @@ class Portrait:
 def add_plan(tables: Tables, portrait: Portrait) -> Needs:
     """The records of a plan added to the tables; what it needs."""
     plan = portrait.plan
-    facts = [module_facts(key.spirv, dict(_constants(key))) for key in portrait.keys]
+    facts = facts_of(portrait.keys)
     asked = needs(plan, facts, portrait.limits)
     shared: dict[bytes, int] = {}
     for key, fact in zip(portrait.keys, facts, strict=True):
@@ -87,6 +87,12 @@ def add_plan(tables: Tables, portrait: Portrait) -> Needs:
     )
     tables.add(schema.PLAN, [row])
     return asked
+
+
+def facts_of(keys: Sequence[PipelineKey]) -> list[ModuleFacts]:
+    """The facts of each pipeline's module with its constants."""
+    known = {key: module_facts(key.spirv, dict(_constants(key))) for key in {*keys}}
+    return [known[key] for key in keys]
 
 
 def _buffer(tables: Tables, plan: Plan, index: int) -> tuple[object, ...]:

@@ -1,8 +1,8 @@
 """Ports of a plan in the user's words: the format's names, shapes, element types and layouts.
 
-A plan takes and gives what its graph does: floats of the plan's precision, integers and truth values
-of 32 bits, pictures as planes. In a bundle each port is an array as a session takes or gives it,
-byte by byte; where that is not what the graph has, a dispatch converts it on the device
+A plan takes and gives what its graph does: floats of the plan's precision, integers and truth
+values of 32 bits, pictures as planes. In a bundle each port is an array as a session takes or gives
+it, byte by byte; where that is not what the graph has, a dispatch converts it on the device
 (``conversions``), else it costs nothing.
 
 - Optional inputs that are in the graph are inputs like others. Those left out, and inputs whose

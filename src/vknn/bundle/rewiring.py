@@ -1,4 +1,4 @@
-"""Rewiring of a plan: new inputs and outputs before and behind its steps, old ones among activations."""
+"""Rewiring of a plan: new inputs and outputs around its steps, old ones among its activations."""
 
 from __future__ import annotations
 

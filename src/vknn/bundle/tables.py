@@ -27,6 +27,8 @@ class Tables:
     _known: dict[object, int] = field(default_factory=dict)
     #: Numbers of the blobs by length and sum.
     _blobs: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    #: Most bytes of shared memory by number of a module.
+    _shared: dict[int, int] = field(default_factory=dict)
     _data_bytes: int = 0
 
     def add(self, record: Record, rows: Iterable[tuple[object, ...]]) -> tuple[int, int]:
@@ -55,9 +57,9 @@ class Tables:
             self._spirv += spirv
             self._known[key] = self.add(schema.MODULE, [(offset, len(spirv), 0, 0)])[0]
         number = self._known[key]
-        offset, nbytes, known, _ = self.rows[schema.MODULE][number]
-        assert isinstance(known, int)
-        self.rows[schema.MODULE][number] = (offset, nbytes, max(known, shared_memory), 0)
+        row = self.rows[schema.MODULE][number]
+        most = max(self._shared.get(number, 0), shared_memory)
+        self._shared[number], self.rows[schema.MODULE][number] = most, (row[0], row[1], most, 0)
         return number
 
     def pipeline(

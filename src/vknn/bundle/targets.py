@@ -158,8 +158,10 @@ def chosen_targets(given: TargetLike | Sequence[TargetLike]) -> list[Target]:
 
     Raises VknnError for names that nobody knows, and for files that hold no limits.
     """
-    single = not isinstance(given, Iterable) or isinstance(given, str | os.PathLike | DeviceLimits)
-    found = [_target(one) for one in ([given] if single else given)]  # type: ignore[list-item,union-attr]
+    if isinstance(given, Iterable) and not isinstance(given, str | os.PathLike):
+        found = [_target(one) for one in given]
+    else:
+        found = [_target(given)]
     if not found:
         raise VknnError("there are no targets: name one, such as 'generic'")
     names = [target.name for target in found]
@@ -169,7 +171,7 @@ def chosen_targets(given: TargetLike | Sequence[TargetLike]) -> list[Target]:
     return found
 
 
-def _target(given: TargetLike) -> Target:
+def _target(given: object) -> Target:
     if isinstance(given, DeviceLimits):
         return Target(given.name, given)
     if not isinstance(given, str | os.PathLike):

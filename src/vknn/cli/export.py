@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from vknn.cli.inputs import is_array, read_input
 from vknn.cli.output import show, write_json
 from vknn.errors import InputError
 from vknn.formats import TensorSpec
-from vknn.pictures import Hint, ImageOptions
+from vknn.pictures import ImageOptions
 from vknn.session import Session
 from vknn.tool_inputs import Shapes
 
@@ -111,24 +112,24 @@ def _fixed(texts: Sequence[str], session: Session) -> dict[str, np.ndarray]:
 def _array(spec: TensorSpec, text: str) -> np.ndarray:
     """The array of a file, or of numbers with commas, in the input's dtype and shape."""
     if is_array(Path(text)):
-        return read_input(Path(text), spec.name, Hint(), ImageOptions())
+        return read_input(Path(text), spec.name, None, ImageOptions())
     words = {"true": "1", "false": "0"}
     try:
         numbers = [float(words.get(part.strip().lower(), part)) for part in text.split(",")]
         array = np.asarray(numbers).astype(spec.dtype)
+        if spec.fixed is not None and array.size not in (1, math.prod(spec.fixed)):
+            raise ValueError
     except (ValueError, OverflowError, TypeError):
         raise InputError(
-            f"input {spec.name!r}: {text!r:.80} is neither numbers, as in 1,2.5, nor a .npy file"
+            f"input {spec.name!r}: {text!r:.80} is neither as many numbers as it has, "
+            "as in 1,2.5, nor one for all of them, nor a .npy file"
         ) from None
     if not np.array_equal(array, np.asarray(numbers)) and spec.dtype.kind != "f":
         raise InputError(f"input {spec.name!r} is of {spec.dtype_name}, which {text!r:.80} is not")
-    if spec.fixed is not None and array.size in (1, int(np.prod(spec.fixed))):
-        return (
-            np.ascontiguousarray(np.broadcast_to(array, spec.fixed))
-            if (array.size == 1)
-            else array.reshape(spec.fixed)
-        )
-    return array.reshape(()) if array.size == 1 else array
+    dims = spec.fixed if spec.fixed is not None else () if array.size == 1 else array.shape
+    return (
+        np.broadcast_to(array.reshape(()), dims).copy() if array.size == 1 else array.reshape(dims)
+    )
 
 
 def _example(texts: Sequence[str], session: Session) -> dict[str, np.ndarray]:

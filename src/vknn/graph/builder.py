@@ -13,7 +13,6 @@ from vknn.graph.graph import Continuation, Graph, Node, Origin, Quantization, Va
 from vknn.graph.op import Op
 from vknn.graph.types import TensorType
 
-
 _FIXED: ContextVar[dict[str, np.ndarray] | None] = ContextVar("fixed inputs", default=None)
 
 
