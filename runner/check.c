@@ -1,7 +1,7 @@
-/* Part 1: a bundle as typed views into its bytes, all checked; needs no device and allocates nothing.
+/* Part 1: a bundle as typed views into its bytes, all checked. Needs no device and allocates nothing.
  *
- * A file is untrusted. Numbers of it are compared before they are added, multiplied or used as an index,
- * and the work of checking is bounded by the file's size. What needs a device (limits, memory) is not here.
+ * A file is untrusted: its numbers are compared before they are added, multiplied or used as an index, and
+ * checking takes time in proportion to its size. Limits and memory of the device are compared in part 2.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -11,82 +11,58 @@
 #include "vkb.h"
 #include "vknn_run.h"
 
-#define TABLES(X) X(plans, plan, PLAN) X(buffers, buffer, BUFFER) X(steps, step, STEP) \
-    X(pipelines, pipeline, PIPELINE) X(modules, module, MODULE) X(constants, constant, CONSTANT) \
-    X(slots, slot, SLOT) X(bindings, binding, BINDING) X(ports, port, PORT) X(submits, submit, SUBMIT) \
-    X(blobs, blob, BLOB) X(labels, label, LABEL) X(states, state, STATE) X(examples, example, EXAMPLE) \
-    X(matrices, matrix, MATRIX)
-#define RAW(X) X(strings, char, STRINGS) X(push, uint8_t, PUSH) X(spirv, uint8_t, SPIRV) \
-    X(data, uint8_t, DATA) X(meta, uint8_t, META)
-/* Tables whose records belong to a plan each, in the plans' order. */
-#define OF_PLANS(X) X(buffers, buffer) X(steps, step) X(submits, submit) X(ports, port) X(states, state) \
-    X(examples, example) X(matrices, matrix)
-
-typedef struct bundle { /* typed views into the file */
+typedef struct bundle { /* typed views into the file; a section that is missing is empty, not null */
     const uint8_t *bytes;
     uint64_t size;
     const vkb_header *header;
-#define VIEW(many, one, SECTION) const vkb_##one *many; uint32_t one##_count;
-    TABLES(VIEW)
+#define VIEW(many, one, ONE) const vkb_##one *many; uint32_t one##_count;
+    VKB_TABLES(VIEW)
 #undef VIEW
-#define VIEW(name, type, SECTION) const type *name; uint64_t name##_bytes;
-    RAW(VIEW)
-#undef VIEW
+    const char *strings;
+    const uint8_t *push, *spirv, *data, *meta;
+    uint64_t strings_bytes, push_bytes, spirv_bytes, data_bytes, meta_bytes;
 } bundle;
 
-/* Sizes stay below it, so that sums of a few, and products with small numbers, cannot overflow. */
+/* Sizes stay below it, so that sums of a few of them, and products with small numbers, cannot overflow. */
 #define MOST_BYTES ((uint64_t)1 << 48)
-#define MOST_INVOCATIONS ((uint64_t)1 << 40) /* of a run: minutes on any device */
-#define MOST_SLOTS 32u
-#define MOST_CONSTANTS 256u
-#define MOST_VISITS ((uint64_t)1 << 28) /* of SPIR-V instructions: shared modules are read many times */
+#define MOST_INVOCATIONS ((uint64_t)1 << 40) /* of a run: a minute and more on any device */
+#define MOST_VISITS ((uint64_t)1 << 29) /* words of SPIR-V that are looked at: pipelines share modules */
+enum { UNIFORM_TEXEL = 4, STORAGE_TEXEL = 5, STORAGE_BUFFER = 7 }; /* VkDescriptorType */
 
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
 static void say(vknn_message *why, const char *format, ...) {
     va_list values;
-    if (!why) return;
     va_start(values, format);
-    vsnprintf(why->text, sizeof why->text, format, values);
+    if (why) vsnprintf(why->text, sizeof why->text, format, values);
     va_end(values);
 }
 
-/* ---- Sums ---- */
-
-/* CRC-32 as zlib computes it. Tables are made anew, on the stack, where eight bytes at once pay for them. */
+/* CRC-32 as zlib computes it. Large tables are made anew, on the stack, where they pay for it. */
 static uint32_t crc32_of(const void *bytes, size_t size) {
     static const uint32_t nibbles[16] = {
         0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
         0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
-    const uint8_t *at = (const uint8_t *)bytes;
+    const uint8_t *p = (const uint8_t *)bytes;
     uint32_t crc = 0xffffffffu, t[8][256];
     if (size >= 4096) {
         for (uint32_t i = 0; i < 256; i++) {
-            uint32_t half = nibbles[i & 15] ^ (i >> 4);
-            t[0][i] = nibbles[half & 15] ^ (half >> 4);
+            uint32_t half = nibbles[i & 15] ^ i >> 4;
+            t[0][i] = nibbles[half & 15] ^ half >> 4;
         }
         for (int k = 1; k < 8; k++)
-            for (uint32_t i = 0; i < 256; i++) t[k][i] = (t[k - 1][i] >> 8) ^ t[0][t[k - 1][i] & 255];
-        for (; size >= 8; at += 8, size -= 8) {
-            crc ^= (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+            for (uint32_t i = 0; i < 256; i++) t[k][i] = t[k - 1][i] >> 8 ^ t[0][t[k - 1][i] & 255];
+        for (; size >= 8; p += 8, size -= 8) {
+            crc ^= (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
             crc = t[7][crc & 255] ^ t[6][crc >> 8 & 255] ^ t[5][crc >> 16 & 255] ^ t[4][crc >> 24]
-                ^ t[3][at[4]] ^ t[2][at[5]] ^ t[1][at[6]] ^ t[0][at[7]];
+                ^ t[3][p[4]] ^ t[2][p[5]] ^ t[1][p[6]] ^ t[0][p[7]];
         }
     }
-    for (; size; at++, size--) {
-        crc ^= *at;
-        crc = nibbles[crc & 15] ^ (crc >> 4);
-        crc = nibbles[crc & 15] ^ (crc >> 4);
-    }
+    for (; size; p++, size--)
+        for (int k = 0; k < 2; k++) crc = nibbles[(crc ^ *p >> 4 * k) & 15] ^ crc >> 4;
     return ~crc;
 }
-
-typedef struct sha256 {
-    uint32_t state[8];
-    uint64_t bytes;
-    uint8_t block[64];
-} sha256;
 
 static uint32_t turned(uint32_t x, int n) { return x >> n | x << (32 - n); }
 
@@ -101,520 +77,548 @@ static void sha256_block(uint32_t state[8], const uint8_t *p) {
         0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
         0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
     uint32_t w[64], v[8];
-    for (int i = 0; i < 16; i++, p += 4)
-        w[i] = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-    for (int i = 16; i < 64; i++)
-        w[i] = w[i - 16] + (turned(w[i - 15], 7) ^ turned(w[i - 15], 18) ^ w[i - 15] >> 3) + w[i - 7]
-             + (turned(w[i - 2], 17) ^ turned(w[i - 2], 19) ^ w[i - 2] >> 10);
+    for (int i = 0; i < 64; i++)
+        if (i < 16) w[i] = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3], p += 4;
+        else w[i] = w[i - 16] + (turned(w[i - 15], 7) ^ turned(w[i - 15], 18) ^ w[i - 15] >> 3) + w[i - 7]
+                  + (turned(w[i - 2], 17) ^ turned(w[i - 2], 19) ^ w[i - 2] >> 10);
     memcpy(v, state, sizeof v);
     for (int i = 0; i < 64; i++) {
-        uint32_t a = v[0], e = v[4];
-        uint32_t one = v[7] + (turned(e, 6) ^ turned(e, 11) ^ turned(e, 25)) + ((e & v[5]) ^ (~e & v[6])) + k[i] + w[i];
-        uint32_t two = (turned(a, 2) ^ turned(a, 13) ^ turned(a, 22)) + ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
+        uint32_t a = v[0], e = v[4], one, two;
+        one = v[7] + (turned(e, 6) ^ turned(e, 11) ^ turned(e, 25)) + (v[6] ^ (e & (v[5] ^ v[6]))) + k[i] + w[i];
+        two = (turned(a, 2) ^ turned(a, 13) ^ turned(a, 22)) + ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
         memmove(v + 1, v, 7 * sizeof *v);
-        v[4] += one;
-        v[0] = one + two;
+        v[4] += one, v[0] = one + two;
     }
     for (int i = 0; i < 8; i++) state[i] += v[i];
 }
 
-static void sha256_begin(sha256 *s) {
-    static const uint32_t first[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
-                                      0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-    memcpy(s->state, first, sizeof first);
-    s->bytes = 0;
-}
-
-static void sha256_add(sha256 *s, const void *bytes, size_t size) {
-    const uint8_t *at = (const uint8_t *)bytes;
-    while (size) {
-        size_t held = (size_t)(s->bytes % 64), n = size < 64 - held ? size : 64 - held;
-        if (n == 64) sha256_block(s->state, at);
-        else {
-            memcpy(s->block + held, at, n);
-            if (held + n == 64) sha256_block(s->state, s->block);
-        }
-        at += n, size -= n, s->bytes += n;
+/* SHA-256, with `hole` bytes from 32 on (32 of a bundle, where its own sum is, else 0) taken for zeros. */
+static void sha256_of(const uint8_t *bytes, uint64_t size, size_t hole, uint8_t out[32]) {
+    uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    uint64_t blocks = size / 64 + (size % 64 < 56 ? 1 : 2); /* with a bit 1 and the size behind the bytes */
+    for (uint64_t i = 0; i < blocks; i++) {
+        uint8_t block[64] = {0};
+        uint64_t left = i * 64 < size ? size - i * 64 : 0;
+        if (left) memcpy(block, bytes + i * 64, (size_t)(left < 64 ? left : 64));
+        if (left < 64 && i == size / 64) block[left] = 0x80;
+        if (i == 0) memset(block + 32, 0, hole);
+        for (int k = 0; i == blocks - 1 && k < 8; k++) block[56 + k] = (uint8_t)(size * 8 >> (56 - 8 * k));
+        sha256_block(state, block);
     }
+    for (int i = 0; i < 32; i++) out[i] = (uint8_t)(state[i / 4] >> (24 - 8 * (i % 4)));
 }
 
-static void sha256_end(sha256 *s, uint8_t out[32]) {
-    static const uint8_t padding[64] = {0x80};
-    uint64_t bits = s->bytes * 8;
-    uint8_t length[8];
-    for (int i = 0; i < 8; i++) length[i] = (uint8_t)(bits >> (56 - 8 * i));
-    sha256_add(s, padding, (size_t)(64 - (s->bytes + 8) % 64));
-    sha256_add(s, length, 8);
-    for (int i = 0; i < 32; i++) out[i] = (uint8_t)(s->state[i / 4] >> (24 - 8 * (i % 4)));
-}
+/* ---- What checks are written with ---- */
 
-/* ---- Checks ---- */
+static const struct kind { const char *name; size_t record_bytes, view, count; } kinds[VKB_SECTIONS] = {
+#define KIND(many, one, ONE) \
+    [VKB_SECTION_##ONE] = {#many, sizeof(vkb_##one), offsetof(bundle, many), offsetof(bundle, one##_count)},
+    VKB_TABLES(KIND)
+#undef KIND
+#define KIND(name, NAME) \
+    [VKB_SECTION_##NAME] = {#name, 1, offsetof(bundle, name), offsetof(bundle, name##_bytes)},
+    VKB_BYTES(KIND)
+#undef KIND
+};
 
-#define ANEW "Write the bundle anew with vknn export, or copy the file again."
-
-static vknn_status damaged(vknn_message *why, const char *table, uint64_t record, const char *field,
+/* A sentence on a field of a record, whose table and number follow from where it lies. */
+static vknn_status damaged(const bundle *b, vknn_message *why, const void *record, const char *field,
                            uint64_t value, const char *rule) {
-    say(why, "The bundle is damaged or hostile: %s, record %" PRIu64 ", field %s: %" PRIu64 " (0x%" PRIx64 "), but %s. "
-        ANEW, table, record, field, value, value, rule);
+    uint64_t at = (uint64_t)((const uint8_t *)record - b->bytes), size = sizeof *b->header, first = 0;
+    const char *name = "header";
+    if (at >= size) name = "section table", first = size, size = sizeof(vkb_section);
+#define FIND(many, one, ONE) \
+    if ((const vkb_##one *)record >= b->many && (const vkb_##one *)record < b->many + b->one##_count) \
+        name = #many, size = sizeof *b->many, first = (uint64_t)((const uint8_t *)b->many - b->bytes);
+    VKB_TABLES(FIND)
+#undef FIND
+    say(why, "The bundle is damaged: %s, record %" PRIu64 ", field %s: %" PRIu64 " (0x%" PRIx64 ") breaks the "
+        "rule %s. Write it anew with vknn export, or copy it again.", name, (at - first) / size, field, value,
+        value, rule);
     return VKNN_ERROR_FILE;
 }
 
-/* Leaves a check when a record's field breaks a rule. */
-#define NEED(ok, table, number, record, field, rule) \
-    do { \
-        if (!(ok)) return damaged(why, table, number, #field, (uint64_t)(record)->field, rule); \
-    } while (0)
-#define NEED_TEXT(table, number, record, field) \
-    NEED((record)->field < b->strings_bytes, table, number, record, field, "the texts end before it")
-#define NEED_RANGE(table, number, record, many, one) \
-    NEED(within((record)->first_##many, (record)->many, b->one##_count), table, number, record, many, \
-         "from first_" #many " on there are fewer " #many)
+/* These leave a check where a rule is broken; `b` and `why` are those around them. */
+#define NEED_THAT(r, field, ok, rule) \
+    do { if (!(ok)) return damaged(b, why, r, #field, (uint64_t)(r)->field, rule); } while (0)
+#define NEED(r, field, ok) NEED_THAT(r, field, ok, #ok)
+#define NEED_OK(call) do { vknn_status status_ = (call); if (status_) return status_; } while (0)
+#define EACH(one, r, from, count) for (const vkb_##one *r = (from), *r##_end = r + (count); r < r##_end; r++)
+#define EACH_NEEDS(one, many, field, ok) EACH(one, r, b->many, b->one##_count) NEED(r, field, ok);
 
-static int within(uint64_t first, uint64_t count, uint64_t size) { return first <= size && count <= size - first; }
+static int within(uint64_t first, uint64_t count, uint64_t size) {
+    return first <= size && count <= size - first;
+}
 
-static int power_of_two(uint64_t x) { return x && !(x & (x - 1)); }
+static int is_power_of_two(uint64_t x) { return x && !(x & (x - 1)); }
 
 static const char *bundle_string(const bundle *b, uint32_t offset) { return b->strings + offset; }
 
-/* Bytes of a port's elements, at most MOST_BYTES; above that if they are more. */
+/* Letters of a text, at most one more than a port has axes. */
+static uint32_t letters(const bundle *b, uint32_t offset) {
+    uint32_t n = 0;
+    while (n <= VKB_MOST_AXES && bundle_string(b, offset)[n]) n++;
+    return n;
+}
+
+/* Bytes of a port's elements; UINT64_MAX if they are more than MOST_BYTES. */
 static uint64_t port_bytes(const vkb_port *port) {
-    static const uint8_t sizes[12] = {4, 2, 1, 1, 2, 2, 4, 4, 8, 8, 1, 8};
+    static const uint8_t sizes[] = VKB_TYPE_BYTES;
     uint64_t bytes = sizes[port->type];
-    for (uint32_t i = 0; i < VKB_MOST_AXES; i++) {
-        if (port->dims[i] > MOST_BYTES || (port->dims[i] && bytes > MOST_BYTES / port->dims[i])) return UINT64_MAX;
-        bytes *= port->dims[i];
-    }
+    for (const uint64_t *dim = port->dims; dim < port->dims + VKB_MOST_AXES; bytes *= *dim++)
+        if (*dim > MOST_BYTES || (*dim && bytes > MOST_BYTES / *dim)) return UINT64_MAX;
     return bytes;
 }
 
-static vknn_status check_header(const bundle *b, const uint8_t sha[32], vknn_message *why) {
+/* ---- File, sections, texts ---- */
+
+static vknn_status check_header(const bundle *b, const uint8_t pinned[32], vknn_message *why) {
     static const uint8_t magic[8] = VKB_MAGIC, zeros[32] = {0};
     const vkb_header *h = b->header;
     uint8_t found[32];
-    sha256 s;
-    if (b->size < sizeof *h || memcmp(h->magic, magic, 8)) {
-        say(why, "This is no bundle: its first bytes are not those of a .vkb file. Give a file of vknn export.");
-        return VKNN_ERROR_FILE;
-    }
-    if (h->version != VKB_VERSION) {
-        say(why, "The bundle is of format version %" PRIu32 ", this runner reads version %u. Build a newer "
-            "vknn_run.c, or write the bundle with the vknn that this one is of.", h->version, VKB_VERSION);
-        return VKNN_ERROR_FILE;
-    }
-    NEED(h->header_bytes == sizeof *h, "header", 0, h, header_bytes, "a header has 128 bytes");
-    NEED(h->file_bytes == b->size, "header", 0, h, file_bytes, "the file is shorter or longer: it is cut off?");
-    NEED(!memcmp(h->reserved, zeros, 32), "header", 0, h, reserved[0], "reserved bytes are 0");
-    if (!sha) return VKNN_OK;
-    sha256_begin(&s);
-    sha256_add(&s, b->bytes, 32);
-    sha256_add(&s, zeros, 32);
-    sha256_add(&s, b->bytes + 64, (size_t)b->size - 64);
-    sha256_end(&s, found);
-    if (memcmp(found, sha, 32) || memcmp(h->sha256, sha, 32)) {
-        say(why, "The bundle's SHA-256 is not the one that was given: it is another file, or was changed. Give "
-            "the file that was meant, or what `vknn bundle` prints of the new one.");
-        return VKNN_ERROR_HASH;
-    }
-    return VKNN_OK;
+    if (b->size < sizeof *h || memcmp(h->magic, magic, sizeof magic))
+        return say(why, "This is no bundle: it does not begin as a .vkb file does. Give a file of vknn export."),
+               VKNN_ERROR_FILE;
+    if (h->version != VKB_VERSION)
+        return say(why, "The bundle is of format version %" PRIu32 ", this program reads version %u: build a newer"
+                   " vknn_run.c, or write the bundle with the vknn that this one comes from.", h->version,
+                   VKB_VERSION), VKNN_ERROR_FILE;
+    NEED(h, header_bytes, h->header_bytes == sizeof *h);
+    NEED_THAT(h, file_bytes, h->file_bytes == b->size, "that the file has this size (was it cut off?)");
+    NEED_THAT(h, reserved[0], !memcmp(h->reserved, zeros, sizeof zeros), "that all 32 reserved bytes are 0");
+    if (!pinned) return VKNN_OK;
+    sha256_of(b->bytes, b->size, sizeof h->sha256, found);
+    if (!memcmp(found, pinned, sizeof found) && !memcmp(h->sha256, pinned, sizeof found)) return VKNN_OK;
+    return say(why, "The bundle's SHA-256 is not the one that was given: it is another file, or was changed. "
+               "Give the right file, or the sum that `vknn bundle` prints of this one if you trust it."),
+           VKNN_ERROR_HASH;
 }
 
-/* Places of the sections; on return all views are set, to nothing where a section is missing. */
 static vknn_status check_sections(bundle *b, vknn_message *why) {
-    const vkb_section *table = (const vkb_section *)(const void *)(b->bytes + sizeof *b->header);
-    uint64_t start = sizeof *b->header;
-    uint32_t n = b->header->sections, seen = 0;
-    NEED(n < VKB_SECTIONS, "header", 0, b->header, sections, "there are not so many kinds");
-    NEED(n * sizeof *table <= b->size - start, "header", 0, b->header, sections, "the file ends within their table");
-    start += n * sizeof *table;
-    NEED(crc32_of(table, n * sizeof *table) == b->header->table_crc, "header", 0, b->header, table_crc,
-         "the section table has another sum");
-    for (uint32_t i = 0; i < n; i++) {
-        const vkb_section *s = table + i;
+    const vkb_section *table = (const vkb_section *)(const void *)(b->header + 1);
+    uint64_t bytes = b->header->sections * (uint64_t)sizeof *table, start = sizeof *b->header + bytes;
+    uint32_t seen = 0;
+    for (uint32_t kind = 1; kind < VKB_SECTIONS; kind++)
+        if (kinds[kind].name) memcpy((char *)b + kinds[kind].view, &b->bytes, sizeof b->bytes);
+    NEED(b->header, sections, b->header->sections < VKB_SECTIONS && start <= b->size);
+    NEED_THAT(b->header, table_crc, b->header->table_crc == crc32_of(table, (size_t)bytes), "of equal sums");
+    EACH(section, s, table, b->header->sections) {
+        const struct kind *kind = kinds + (s->kind < VKB_SECTIONS ? s->kind : 0); /* 0 is none */
+        uint32_t alignment = s->kind == VKB_SECTION_DATA ? VKB_DATA_ALIGNMENT : VKB_ALIGNMENT;
+        int large = kind->record_bytes == 1 && s->nbytes > UINT32_MAX;
         const uint8_t *at;
-        uint32_t size = 1;
-        NEED(s->kind && s->kind < VKB_SECTIONS && !(seen >> s->kind & 1), "sections", i, s, kind,
-             "such a kind is not known, or was there before");
-        seen |= (uint32_t)1 << s->kind;
-        NEED(s->offset >= start && s->offset % (s->kind == VKB_SECTION_DATA ? VKB_DATA_ALIGNMENT : VKB_ALIGNMENT) == 0,
-             "sections", i, s, offset, "no section may begin there");
-        NEED(within(s->offset, s->nbytes, b->size), "sections", i, s, nbytes, "the file ends before its end");
-        for (uint32_t j = 0; j < i; j++)
-            NEED(table[j].offset >= s->offset + s->nbytes || s->offset >= table[j].offset + table[j].nbytes, "sections",
-                 i, s, offset, "it overlaps another section");
-        at = b->bytes + s->offset;
-        switch (s->kind) {
-#define PLACE(many, one, SECTION) \
-        case VKB_SECTION_##SECTION: \
-            size = sizeof(vkb_##one), b->many = (const vkb_##one *)(const void *)at, b->one##_count = s->count; \
-            break;
-            TABLES(PLACE)
-#undef PLACE
-#define PLACE(name, type, SECTION) \
-        case VKB_SECTION_##SECTION: b->name = (const type *)at, b->name##_bytes = s->nbytes; break;
-            RAW(PLACE)
-#undef PLACE
-        default: break;
-        }
-        NEED(s->record_bytes == size, "sections", i, s, record_bytes, "records of this kind have another size");
-        NEED(size == 1 ? s->count == (s->nbytes <= UINT32_MAX ? s->nbytes : 0) : s->nbytes == (uint64_t)s->count * size,
-             "sections", i, s, count, "it does not go with nbytes");
-        NEED(s->crc == (s->kind == VKB_SECTION_DATA ? 0 : crc32_of(at, (size_t)s->nbytes)), "sections", i, s, crc,
-             "the section has another sum");
+        NEED(s, kind, kind->name && !(seen >> s->kind & 1));
+        NEED(s, offset, s->offset % alignment == 0 && s->offset >= start);
+        NEED_THAT(s, nbytes, within(s->offset, s->nbytes, b->size), "that the section is within the file");
+        EACH(section, o, table, s - table)
+            NEED_THAT(s, offset, o->offset >= s->offset + s->nbytes || s->offset >= o->offset + o->nbytes,
+                      "that no section overlaps another");
+        NEED(s, record_bytes, s->record_bytes == kind->record_bytes);
+        NEED(s, count, large ? !s->count : (uint64_t)s->count * kind->record_bytes == s->nbytes);
+        at = b->bytes + s->offset, seen |= (uint32_t)1 << s->kind;
+        NEED_THAT(s, crc, s->crc == (s->kind == VKB_SECTION_DATA ? 0 : crc32_of(at, (size_t)s->nbytes)),
+                  "of equal sums");
+        memcpy((char *)b + kind->view, &at, sizeof at);
+        if (kind->record_bytes > 1) memcpy((char *)b + kind->count, &s->count, sizeof s->count);
+        else memcpy((char *)b + kind->count, &s->nbytes, sizeof s->nbytes);
     }
     return VKNN_OK;
 }
 
-/* Texts are UTF-8 (C++, Java and Swift make strings of them), and each one ends within the section. */
+/* Texts are UTF-8, for C++, Java and Swift make strings of them; each one ends within the section. */
 static vknn_status check_texts(const bundle *b, vknn_message *why) {
     const uint8_t *at = (const uint8_t *)b->strings, *end = at + b->strings_bytes;
-    if (!b->strings_bytes || at[0] || end[-1])
-        return damaged(why, "strings", 0, "bytes", b->strings_bytes, "the texts begin and end with a zero byte");
-    while (at < end) {
-        uint32_t more = *at < 0x80 ? 0 : *at < 0xc2 ? 9 : *at < 0xe0 ? 1 : *at < 0xf0 ? 2 : *at < 0xf5 ? 3 : 9;
-        int bad = more == 9 || (*at == 0xe0 && at[1] < 0xa0) || (*at == 0xed && at[1] > 0x9f)
-            || (*at == 0xf0 && at[1] < 0x90) || (*at == 0xf4 && at[1] > 0x8f); /* the last byte is 0: at[1] is there */
-        for (uint32_t i = 1; !bad && i <= more; i++) bad = (at[i] & 0xc0) != 0x80; /* a 0 ends it in time */
-        if (bad) return damaged(why, "strings", (uint64_t)(at - (const uint8_t *)b->strings), "byte", *at, "it is no UTF-8");
-        at += 1 + more;
+    int ok = b->strings_bytes && !at[0] && !end[-1];
+    while (ok && at < end) { /* the last byte is 0, so that nothing is read behind it */
+        uint32_t first = *at++, more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+        ok = first < 0x80 || (first >= 0xc2 && first <= 0xf4
+            && !(first == 0xe0 && *at < 0xa0) && !(first == 0xed && *at > 0x9f)
+            && !(first == 0xf0 && *at < 0x90) && !(first == 0xf4 && *at > 0x8f));
+        while (ok && more--) ok = (*at++ & 0xc0) == 0x80;
     }
+    if (ok) return VKNN_OK;
+    return say(why, "The bundle is damaged: strings, near byte %" PRIu64 ": texts are UTF-8 between a first and "
+               "a last zero byte. Write it anew with vknn export.", (uint64_t)((const char *)at - b->strings)),
+           VKNN_ERROR_FILE;
+}
+
+/* Rules on records by themselves. */
+static vknn_status check_fields(const bundle *b, vknn_message *why) {
+#define TEXT(one, many, field) EACH_NEEDS(one, many, field, r->field < b->strings_bytes)
+#define ZERO(one, many) EACH_NEEDS(one, many, reserved, !r->reserved)
+#define RANGE(one, many, these, this) \
+    EACH_NEEDS(one, many, these, within(r->first_##these, r->these, b->this##_count))
+    VKB_TEXTS(TEXT) VKB_RESERVED(ZERO) VKB_RANGES(RANGE)
+#undef TEXT
+#undef ZERO
+#undef RANGE
+    EACH(plan, r, b->plans, b->plan_count) {
+        for (int i = 0; i < 3; i++) NEED(r, arenas[i], r->arenas[i] <= MOST_BYTES);
+        NEED(r, features, r->features < 2 * VKB_FEATURE_MEMORY_MODEL_DEVICE_SCOPE);
+        NEED(r, features, !r->matrices || r->features & VKB_FEATURE_COOPERATIVE_MATRIX);
+        NEED(r, vulkan, r->vulkan >> 22 == 1);
+        NEED(r, storage_alignment, is_power_of_two(r->storage_alignment) && r->storage_alignment <= 256);
+        NEED(r, texel_alignment, is_power_of_two(r->texel_alignment) && r->texel_alignment <= 256);
+        NEED(r, subgroup_size, !r->subgroup_size || is_power_of_two(r->subgroup_size));
+    }
+    EACH_NEEDS(buffer, buffers, role, r->role <= VKB_ROLE_WEIGHT)
+    EACH_NEEDS(buffer, buffers, nbytes, r->nbytes && r->nbytes <= MOST_BYTES)
+    EACH_NEEDS(buffer, buffers, offset, r->offset % 4 == 0)
+    EACH_NEEDS(step, steps, kind, r->kind <= VKB_STEP_BARRIER)
+    EACH_NEEDS(step, steps, push, r->push % 4 == 0)
+    EACH_NEEDS(pipeline, pipelines, module, r->module < b->module_count)
+    EACH_NEEDS(pipeline, pipelines, constants, r->constants <= 128)
+    EACH_NEEDS(pipeline, pipelines, slots, r->slots <= 32)
+    EACH_NEEDS(pipeline, pipelines, push_bytes, r->push_bytes % 4 == 0)
+    EACH_NEEDS(pipeline, pipelines, flags, r->flags <= 1)
+    EACH_NEEDS(module, modules, offset, r->offset % 4 == 0 && within(r->offset, r->nbytes, b->spirv_bytes))
+    EACH_NEEDS(module, modules, nbytes, r->nbytes % 4 == 0 && r->nbytes > 20)
+    EACH_NEEDS(slot, slots, view, r->view == 4 || r->view == 5 || r->view == 7)
+    EACH_NEEDS(slot, slots, access, r->access >= 1 && r->access <= (r->view == UNIFORM_TEXEL ? 1 : 3))
+    EACH_NEEDS(blob, blobs, offset, r->offset % 256 == 0 && within(r->offset, r->nbytes, b->data_bytes))
+    EACH_NEEDS(port, ports, direction, r->direction <= VKB_DIRECTION_OUTPUT)
+    EACH_NEEDS(port, ports, type, r->type <= VKB_TYPE_FLOAT64)
+    EACH_NEEDS(port, ports, rank, r->rank <= VKB_MOST_AXES)
+    EACH_NEEDS(port, ports, quantized, r->quantized <= 1 && r->scale >= 0 && r->scale < 1e30f)
+    EACH_NEEDS(port, ports, layout, !letters(b, r->layout) || letters(b, r->layout) == r->rank)
+    EACH_NEEDS(example, examples, blob, r->blob < b->blob_count)
+    EACH_NEEDS(example, examples, port, r->absolute >= 0 && r->absolute < 1e30f)
+    EACH_NEEDS(example, examples, port, r->relative >= 0 && r->relative < 1e30f)
+    EACH_NEEDS(matrix, matrices, m, r->m && r->m <= 1024 && r->n && r->n <= 1024 && r->k && r->k <= 1024)
     return VKNN_OK;
 }
 
-static vknn_status check_small_tables(const bundle *b, vknn_message *why) {
-    for (uint32_t i = 0; i < b->blob_count; i++) {
-        const vkb_blob *r = b->blobs + i;
-        NEED(r->offset % VKB_BLOB_ALIGNMENT == 0, "blobs", i, r, offset, "blobs begin at multiples of 256");
-        NEED(within(r->offset, r->nbytes, b->data_bytes), "blobs", i, r, nbytes, "the data end before it");
-        NEED(!r->reserved, "blobs", i, r, reserved, "it is reserved and has to be 0");
+/* ---- Shaders: programs, which no check makes safe; but they fit what is around them ---- */
+
+#define OP(words, code) ((uint32_t)(words) << 16 | (code)) /* first word of an instruction, by its opcode */
+#define EACH_OP(w, from, to) for (const uint32_t *w = (from); w < (to); w += *w >> 16)
+
+typedef struct shader { const uint32_t *begin, *body; uint64_t *visits; } shader; /* declarations */
+
+static const uint32_t *words_of(const bundle *b, const vkb_module *module) {
+    return (const uint32_t *)(const void *)(b->spirv + module->offset);
+}
+
+/* What makes a type, constant or variable; null if nothing does. */
+static const uint32_t *made(const shader *s, uint32_t id) {
+    if ((*s->visits += (uint64_t)(s->body - s->begin)) < MOST_VISITS) EACH_OP(w, s->begin, s->body) {
+        uint32_t op = *w & 0xffff, at = op >= 19 && op <= 33 ? 1 : (op >= 41 && op <= 52) || op == 59 ? 2 : 0;
+        if (at && *w >> 16 > at && w[at] == id) return w;
     }
-    for (uint32_t i = 0; i < b->label_count; i++) {
-        NEED_TEXT("labels", i, b->labels + i, text);
-        NEED(!b->labels[i].reserved, "labels", i, b->labels + i, reserved, "it is reserved and has to be 0");
+    return NULL;
+}
+
+/* The operand of a decoration of an id, or of its member; null if it has none. */
+static const uint32_t *decorated(const shader *s, uint32_t id, uint32_t member, uint32_t decoration) {
+    uint32_t n = member == VKB_NONE ? 1 : 2;
+    if ((*s->visits += (uint64_t)(s->body - s->begin)) < MOST_VISITS) EACH_OP(w, s->begin, s->body)
+        if (*w == OP(3 + n, 70 + n) && w[1] == id && w[1 + n] == decoration && (n == 1 || w[2] == member))
+            return w + 2 + n;
+    return NULL;
+}
+
+/* Bytes of a number, a vector or an array with a stride; UINT64_MAX of anything else. */
+static uint64_t type_bytes(const shader *s, uint32_t id) {
+    const uint32_t *type = made(s, id), *length, *stride;
+    uint64_t n = 1;
+    if (type && *type == OP(4, 28)) { /* OpTypeArray; ArrayStride */
+        length = made(s, type[3]), stride = decorated(s, id, VKB_NONE, 6);
+        return length && *length == OP(4, 43) && stride ? (uint64_t)length[3] * *stride : UINT64_MAX;
     }
-    for (uint32_t i = 0; i < b->slot_count; i++) {
-        const vkb_slot *r = b->slots + i;
-        NEED(r->view == 4 || r->view == 5 || r->view == 7, "slots", i, r, view, "it has to be 4, 5 or 7");
-        NEED(r->access >= 1 && r->access <= 3, "slots", i, r, access, "it has to be 1, 2 or 3");
-        NEED(r->view != 4 || r->access == 1, "slots", i, r, access, "uniform texels can only be read");
+    if (type && *type == OP(4, 23)) n = type[3], type = made(s, type[2]); /* OpTypeVector */
+    if (!type || (*type != OP(4, 21) && *type != OP(3, 22)) || type[2] > 64) return UINT64_MAX;
+    return n * (type[2] / 8); /* OpTypeInt, OpTypeFloat */
+}
+
+/* What a module's capabilities, which come first, need of a device; all bits if one is not known. */
+static uint64_t needed_features(const uint32_t *begin, const uint32_t *end) {
+    uint64_t all = 0;
+    for (const uint32_t *w = begin; w < end && *w == OP(2, 17); w += 2) switch (w[1]) {
+#define NEEDED(capability, features) case capability: all |= features; break;
+        VKB_CAPABILITIES(NEEDED)
+#undef NEEDED
+        default: return UINT64_MAX;
     }
-    for (uint32_t i = 0; i < b->matrix_count; i++) {
-        const vkb_matrix *r = b->matrices + i;
-        NEED(r->m && r->m <= 1024, "matrices", i, r, m, "it has to be from 1 to 1024");
-        NEED(r->n && r->n <= 1024, "matrices", i, r, n, "it has to be from 1 to 1024");
-        NEED(r->k && r->k <= 1024, "matrices", i, r, k, "it has to be from 1 to 1024");
-        NEED(!r->reserved, "matrices", i, r, reserved, "it is reserved and has to be 0");
+    return all;
+}
+
+static vknn_status check_module(const bundle *b, const vkb_module *m, vknn_message *why) {
+    const uint32_t *words = words_of(b, m), *end = words + m->nbytes / 4;
+    uint32_t heads = 0, entries = 0, in_body = 0, name = 0x6e69616d; /* "main" */
+    NEED(m, offset, words[0] == 0x07230203 && words[1] >= 0x10000 && words[1] <= 0x10600);
+    EACH_OP(w, words + 5, end) {
+        uint32_t op = *w & 0xffff, n = *w >> 16;
+        NEED_THAT(m, offset, n && n <= (uint64_t)(end - w), "that instructions of SPIR-V are whole");
+        NEED_THAT(m, offset, op != 17 || (n == 2 && w == words + 5 + 2 * heads++ && heads <= 64),
+                  "that capabilities, 64 at most, are in front");
+        NEED_THAT(m, offset, op != 15 || (n >= 5 && !entries++ && w[1] == 5 && w[3] == name && !w[4]),
+                  "that one entry point is there, main, of GLCompute");
+        NEED_THAT(m, offset, op != 331 && (op < 73 || op > 75), "against modes by id and groups of decorations");
+        NEED_THAT(m, offset, !in_body || !((op >= 11 && op <= 52 && op != 12) || op == 71 || op == 72
+                  || (op == 59 && (n < 4 || w[3] != 7))), "that declarations are in front of functions");
+        in_body |= op == 54;
     }
+    NEED(m, offset, entries == 1);
     return VKNN_OK;
 }
 
-/* Size of a pipeline's workgroups: its specialization constants 0, 1 and 2. */
+/* A number of a workgroup's size: a constant, or a specialization constant with the pipeline's word. */
+static uint32_t size_word(const bundle *b, const vkb_pipeline *p, const shader *s, uint32_t id) {
+    const uint32_t *number = made(s, id), *spec = decorated(s, id, VKB_NONE, 1); /* SpecId */
+    if (!number || (*number != OP(4, 43) && *number != OP(4, 50))) return 0;
+    EACH(constant, c, b->constants + p->first_constants, p->constants)
+        if (spec && c->id == *spec) return c->word;
+    return number[3];
+}
+
+/* Size of a pipeline's workgroups as the tables say it: specialization constants 0, 1 and 2. */
 static void group_size(const bundle *b, const vkb_pipeline *p, uint32_t size[3]) {
     size[0] = size[1] = size[2] = 1;
-    for (uint32_t i = 0; i < p->constants; i++) {
-        const vkb_constant *c = b->constants + p->first_constants + i;
+    EACH(constant, c, b->constants + p->first_constants, p->constants)
         if (c->id < 3) size[c->id] = c->word;
-    }
 }
 
-static vknn_status check_pipelines(const bundle *b, vknn_message *why) {
-    for (uint32_t i = 0; i < b->pipeline_count; i++) {
-        const vkb_pipeline *r = b->pipelines + i;
-        const vkb_constant *c = b->constants + r->first_constants;
-        NEED_TEXT("pipelines", i, r, kernel);
-        NEED(r->module < b->module_count, "pipelines", i, r, module, "there are fewer modules");
-        NEED_RANGE("pipelines", i, r, constants, constant);
-        NEED_RANGE("pipelines", i, r, slots, slot);
-        NEED(r->constants <= MOST_CONSTANTS, "pipelines", i, r, constants, "256 are the most");
-        NEED(r->slots <= MOST_SLOTS, "pipelines", i, r, slots, "32 are the most");
-        NEED(r->push_bytes % 4 == 0, "pipelines", i, r, push_bytes, "it has to be a multiple of 4");
-        NEED(r->flags <= 1, "pipelines", i, r, flags, "it has to be 0 or 1");
-        for (uint32_t j = 1; j < r->constants; j++)
-            for (uint32_t k = 0; k < j; k++)
-                NEED(c[j].id != c[k].id, "constants", r->first_constants + j, c + j, id, "the pipeline has it twice");
+/* What is wrong with a variable, v; null if nothing is. */
+static const char *fault_of(const bundle *b, const vkb_pipeline *p, const shader *s, const uint32_t *v) {
+    const uint32_t *pointer = made(s, v[1]), *type = NULL, *set, *binding;
+    uint32_t view = 0;
+    if (v[3] == 1 || v[3] == 4 || v[3] == 6) return NULL; /* Input, Workgroup, Private */
+    if (pointer && *pointer == OP(4, 32)) type = made(s, pointer[3]);
+    if (v[3] == 9) { /* PushConstant */
+        if (!type || (*type & 0xffff) != 30) return "that push constants are a structure";
+        for (uint32_t i = 0; i < (*type >> 16) - 2; i++) {
+            const uint32_t *offset = decorated(s, type[1], i, 35);
+            if (!offset || !within(*offset, type_bytes(s, type[2 + i]), p->push_bytes))
+                return "that its push constants are within push_bytes";
+        }
+        return NULL;
     }
+    set = decorated(s, v[2], VKB_NONE, 34), binding = decorated(s, v[2], VKB_NONE, 33);
+    if (!set || *set || !binding || *binding >= p->slots) return "that its bindings are among the slots";
+    if (v[3] == 12 && type && (*type & 0xffff) == 30) view = STORAGE_BUFFER; /* StorageBuffer, OpTypeStruct */
+    if (type && *type == OP(3, 27)) type = made(s, type[2]); /* OpTypeSampledImage */
+    if (v[3] == 0 && type && *type == OP(9, 25) && type[3] == 5) /* UniformConstant, OpTypeImage of buffers */
+        view = type[7] == 1 ? UNIFORM_TEXEL : STORAGE_TEXEL;
+    return view == b->slots[p->first_slots + *binding].view ? NULL : "that its bindings are as their slots";
+}
+
+static vknn_status check_pipeline(const bundle *b, const vkb_pipeline *p, uint64_t *visits,
+                                  vknn_message *why) {
+    const vkb_module *module = b->modules + p->module;
+    const uint32_t *words = words_of(b, module), *end = words + module->nbytes / 4;
+    uint32_t size[3], local[3] = {0}, built_in = 0;
+    shader s = {words + 5, words + 5, visits};
+    NEED(p, module, (*visits += module->nbytes / 4) < MOST_VISITS);
+    while (s.body < end && (*s.body & 0xffff) != 54) s.body += *s.body >> 16; /* OpFunction */
+    EACH(constant, c, b->constants + p->first_constants, p->constants)
+        EACH(constant, other, b->constants + p->first_constants, c - (b->constants + p->first_constants))
+            NEED(c, id, c->id != other->id);
+    NEED_THAT(p, module, needed_features(s.begin, s.body) != UINT64_MAX, "that its capabilities are known");
+    EACH_OP(w, s.begin, s.body) {
+        const char *fault = NULL;
+        if ((*w & 0xffff) == 59) fault = *w >> 16 < 4 ? "that variables are whole" : fault_of(b, p, &s, w);
+        NEED_THAT(p, module, !fault, fault);
+        NEED_THAT(p, module, (*w & 0xffff) != 50 || *w == OP(4, 50), "that specialized words have 32 bits");
+        if (*w == OP(6, 16) && w[2] == 17 && !built_in) memcpy(local, w + 3, sizeof local); /* LocalSize */
+        if (*w == OP(4, 71) && w[2] == 11 && w[3] == 25) { /* BuiltIn WorkgroupSize, which stands above it */
+            const uint32_t *all = made(&s, w[1]);
+            int whole = all && (*all == OP(6, 44) || *all == OP(6, 51)); /* a composite of constants */
+            for (int i = 0; i < 3; i++) local[i] = whole ? size_word(b, p, &s, all[3 + i]) : 0;
+            built_in = 1;
+        }
+    }
+    group_size(b, p, size);
+    NEED_THAT(p, module, !memcmp(size, local, sizeof size), "that constants 0, 1, 2 are its workgroups");
     return VKNN_OK;
 }
+
+static vknn_status check_shaders(const bundle *b, vknn_message *why) {
+    uint64_t visits = 0;
+    EACH(module, m, b->modules, b->module_count) {
+        NEED(m, nbytes, (visits += m->nbytes / 4) < MOST_VISITS);
+        NEED_OK(check_module(b, m, why));
+    }
+    EACH(pipeline, p, b->pipelines, b->pipeline_count) NEED_OK(check_pipeline(b, p, &visits, why));
+    return VKNN_OK;
+}
+
+/* ---- Plans: p the plan, r the record ---- */
 
 static vknn_status check_buffers(const bundle *b, const vkb_plan *p, vknn_message *why) {
     uint64_t weights = 0;
-    for (uint32_t i = p->first_buffers; i < p->first_buffers + p->buffers; i++) {
-        const vkb_buffer *r = b->buffers + i;
-        NEED_TEXT("buffers", i, r, name);
-        NEED(r->role <= VKB_ROLE_WEIGHT, "buffers", i, r, role, "it has to be from 0 to 3");
-        NEED(r->nbytes && r->nbytes <= MOST_BYTES, "buffers", i, r, nbytes, "it has to be from 1 to 2^48");
-        NEED(r->offset % 4 == 0, "buffers", i, r, offset, "it has to be a multiple of 4");
-        NEED(!r->reserved, "buffers", i, r, reserved, "it is reserved and has to be 0");
+    EACH(buffer, r, b->buffers + p->first_buffers, p->buffers)
         if (r->role == VKB_ROLE_WEIGHT) {
-            NEED(!r->offset, "buffers", i, r, offset, "a weight's has to be 0");
-            NEED(r->blob < b->blob_count, "buffers", i, r, blob, "there are fewer blobs");
-            NEED(r->nbytes >= b->blobs[r->blob].nbytes, "buffers", i, r, nbytes, "its blob is larger");
-            weights += r->nbytes;
-            NEED(weights <= MOST_BYTES, "buffers", i, r, nbytes, "with the other weights it is more than 2^48");
+            NEED(r, offset, !r->offset);
+            NEED(r, blob, r->blob < b->blob_count);
+            NEED(r, nbytes, r->nbytes >= b->blobs[r->blob].nbytes && (weights += r->nbytes) <= MOST_BYTES);
         } else {
-            NEED(r->blob == VKB_NONE, "buffers", i, r, blob, "only weights have one");
-            NEED(within(r->offset, r->nbytes, p->arenas[r->role]), "buffers", i, r, nbytes, "its arena ends before it");
+            NEED(r, nbytes, within(r->offset, r->nbytes, p->arenas[r->role]));
+            NEED(r, blob, r->blob == VKB_NONE);
         }
-    }
     return VKNN_OK;
 }
 
-static uint32_t texel_bytes(uint32_t format) {
-    switch (format) { /* VkFormat */
-    case 74: case 76: return 2; /* R16_UINT, R16_SFLOAT */
-    case 99: case 100: return 4; /* R32_SINT, R32_SFLOAT */
-    case 95: case 97: return 8; /* R16G16B16A16_UINT, R16G16B16A16_SFLOAT */
-    case 108: case 109: return 16; /* R32G32B32A32_SINT, R32G32B32A32_SFLOAT */
-    default: return 0;
-    }
-}
-
-static vknn_status check_binding(const bundle *b, const vkb_plan *p, uint32_t number, const vkb_slot *slot,
-                                 vknn_message *why) {
-    const vkb_binding *r = b->bindings + number;
-    const vkb_buffer *buffer;
-    uint32_t texel = texel_bytes(r->format);
-    NEED(r->buffer < p->buffers, "bindings", number, r, buffer, "its plan has fewer buffers");
-    buffer = b->buffers + p->first_buffers + r->buffer;
-    NEED(!(slot->access & 2) || buffer->role != VKB_ROLE_WEIGHT, "bindings", number, r, buffer,
-         "it is a weight, and its slot writes");
-    if (slot->view == 7) {
-        NEED(!r->format, "bindings", number, r, format, "a storage buffer's has to be 0");
-        NEED(buffer->nbytes <= p->storage_range, "bindings", number, r, buffer, "it is larger than its plan's storage_range");
-        NEED(buffer->offset % p->storage_alignment == 0, "bindings", number, r, buffer,
-             "its offset is no multiple of its plan's storage_alignment");
-    } else {
-        NEED(texel, "bindings", number, r, format, "a texel view has another");
-        NEED(buffer->nbytes % texel == 0, "bindings", number, r, buffer, "it is not of whole texels");
-        NEED(buffer->nbytes / texel <= p->texel_elements, "bindings", number, r, buffer,
-             "it has more texels than its plan's texel_elements");
-        NEED(buffer->offset % p->texel_alignment == 0, "bindings", number, r, buffer,
-             "its offset is no multiple of its plan's texel_alignment");
-    }
+static vknn_status check_binding(const bundle *b, const vkb_plan *p, const vkb_binding *r,
+                                 const vkb_slot *slot, vknn_message *why) {
+    const vkb_buffer *buffer = b->buffers + p->first_buffers;
+    uint64_t texel = 0;
+    NEED(r, buffer, r->buffer < p->buffers);
+    buffer += r->buffer;
+    NEED(r, buffer, buffer->role != VKB_ROLE_WEIGHT || slot->access == 1);
+#define TEXEL(number, bytes) if (r->format == number) texel = bytes;
+    VKB_TEXELS(TEXEL)
+#undef TEXEL
+    NEED(r, format, slot->view == STORAGE_BUFFER ? !r->format : texel > 0);
+    NEED(r, buffer, texel || buffer->nbytes <= p->storage_range);
+    NEED(r, buffer, texel || buffer->offset % p->storage_alignment == 0);
+    NEED(r, buffer, !texel || (buffer->nbytes % texel == 0 && buffer->nbytes / texel <= p->texel_elements));
+    NEED(r, buffer, !texel || buffer->offset % p->texel_alignment == 0);
     return VKNN_OK;
 }
 
-static vknn_status check_dispatch(const bundle *b, const vkb_plan *p, uint32_t number, uint64_t *invocations,
+static vknn_status check_dispatch(const bundle *b, const vkb_plan *p, const vkb_step *r, uint64_t *work,
                                   vknn_message *why) {
-    const vkb_step *r = b->steps + number;
-    const vkb_pipeline *pipeline;
-    uint64_t all = 1, views[8] = {0};
-    uint32_t size[3];
-    NEED(r->pipeline < b->pipeline_count, "steps", number, r, pipeline, "there are fewer pipelines");
-    pipeline = b->pipelines + r->pipeline;
-    NEED_RANGE("steps", number, r, bindings, binding);
-    NEED(r->bindings == pipeline->slots, "steps", number, r, bindings, "its pipeline has another number of slots");
-    NEED(r->push % 4 == 0 && within(r->push, pipeline->push_bytes, b->push_bytes), "steps", number, r, push,
-         "push constants begin at multiples of 4 and end within their section");
-    NEED(pipeline->push_bytes <= p->push_bytes, "steps", number, r, pipeline, "its plan's push_bytes are fewer");
-    NEED(b->modules[pipeline->module].shared_memory <= p->shared_memory, "steps", number, r, pipeline,
-         "its plan's shared_memory is less");
-    NEED(!pipeline->flags || p->features & VKB_FEATURE_FULL_SUBGROUPS, "steps", number, r, pipeline,
-         "its plan's features are without full subgroups");
+    const vkb_pipeline *pipeline = b->pipelines;
+    uint64_t invocations = 1, all, features;
+    uint32_t size[3], views[8] = {0};
+    const vkb_module *module;
+    const uint32_t *words;
+    NEED(r, pipeline, r->pipeline < b->pipeline_count);
+    pipeline += r->pipeline;
+    NEED(r, bindings, r->bindings == pipeline->slots);
+    NEED(r, push, within(r->push, pipeline->push_bytes, b->push_bytes));
+    module = b->modules + pipeline->module, words = words_of(b, module);
+    features = needed_features(words + 5, words + module->nbytes / 4);
+    if (pipeline->flags) features |= VKB_FEATURE_FULL_SUBGROUPS;
+    NEED(p, features, !(features & ~p->features));
+    NEED(p, vulkan, (p->vulkan >> 12 & 1023) >= (words[1] <= 0x10300 ? 1u : words[1] <= 0x10500 ? 2u : 3u));
+    NEED(p, push_bytes, pipeline->push_bytes <= p->push_bytes);
+    NEED(p, shared_memory, module->shared_memory <= p->shared_memory);
     group_size(b, pipeline, size);
     for (int i = 0; i < 3; i++) {
-        NEED(size[i] && size[i] <= p->group_size[i], "steps", number, r, pipeline, "its plan's group_size is less");
-        all *= size[i];
-        NEED(all <= p->group_invocations, "steps", number, r, pipeline, "its plan's group_invocations are fewer");
+        NEED(p, group_size[0], size[i] && size[i] <= p->group_size[i]);
+        NEED(p, group_invocations, (invocations *= size[i]) <= p->group_invocations);
     }
+    all = invocations;
     for (int i = 0; i < 3; i++) {
-        NEED(r->groups[i] && r->groups[i] <= p->group_count[i], "steps", number, r, groups[i],
-             "it has to be from 1 to its plan's group_count");
-        NEED(all <= MOST_INVOCATIONS / r->groups[i], "steps", number, r, groups[i], "a run takes too long");
+        NEED(r, groups[0], r->groups[i] && r->groups[i] <= p->group_count[i]);
+        NEED(r, groups[0], all <= MOST_INVOCATIONS / r->groups[i]);
         all *= r->groups[i];
     }
-    *invocations += all;
-    NEED(*invocations <= MOST_INVOCATIONS, "steps", number, r, groups[0], "with the steps before a run takes too long");
+    NEED(r, groups[0], (*work += all) <= MOST_INVOCATIONS);
     for (uint32_t i = 0; i < r->bindings; i++) {
         const vkb_slot *slot = b->slots + pipeline->first_slots + i;
-        vknn_status status = check_binding(b, p, r->first_bindings + i, slot, why);
-        if (status) return status;
+        NEED_OK(check_binding(b, p, b->bindings + r->first_bindings + i, slot, why));
         views[slot->view]++;
     }
-    NEED(views[7] <= p->storage_buffers, "steps", number, r, bindings, "its plan's storage_buffers are fewer");
-    NEED(views[4] <= p->uniform_texel_buffers, "steps", number, r, bindings, "its plan's uniform_texel_buffers are fewer");
-    NEED(views[5] <= p->storage_texel_buffers, "steps", number, r, bindings, "its plan's storage_texel_buffers are fewer");
+    NEED(p, storage_buffers, views[STORAGE_BUFFER] <= p->storage_buffers);
+    NEED(p, uniform_texel_buffers, views[UNIFORM_TEXEL] <= p->uniform_texel_buffers);
+    NEED(p, storage_texel_buffers, views[STORAGE_TEXEL] <= p->storage_texel_buffers);
     return VKNN_OK;
 }
 
-static vknn_status check_move(const bundle *b, const vkb_plan *p, uint32_t number, vknn_message *why) {
-    const vkb_step *r = b->steps + number;
-    const vkb_buffer *buffers = b->buffers + p->first_buffers, *source, *target;
-    NEED(r->target < p->buffers, "steps", number, r, target, "its plan has fewer buffers");
-    target = buffers + r->target;
-    NEED(target->role != VKB_ROLE_WEIGHT, "steps", number, r, target, "it is a weight, which nothing may write");
-    if (r->kind == VKB_STEP_FILL) {
-        NEED(target->nbytes % 4 == 0, "steps", number, r, target, "a buffer that is filled has a multiple of 4 bytes");
-        return VKNN_OK;
-    }
-    NEED(r->source < p->buffers, "steps", number, r, source, "its plan has fewer buffers");
-    source = buffers + r->source;
-    NEED(r->nbytes, "steps", number, r, nbytes, "a copy has some");
-    NEED(within(r->source_offset, r->nbytes, source->nbytes), "steps", number, r, source_offset, "the copy leaves its source");
-    NEED(within(r->target_offset, r->nbytes, target->nbytes), "steps", number, r, target_offset, "the copy leaves its target");
-    if (source->role == target->role) { /* of one arena, where buffers may share bytes */
-        uint64_t from = source->offset + r->source_offset, to = target->offset + r->target_offset;
-        NEED(from + r->nbytes <= to || to + r->nbytes <= from, "steps", number, r, nbytes, "what the copy reads and writes overlaps");
-    }
+static vknn_status check_move(const bundle *b, const vkb_plan *p, const vkb_step *r, vknn_message *why) {
+    const vkb_buffer *source = b->buffers + p->first_buffers, *target = source;
+    uint64_t from, to;
+    NEED(r, target, r->target < p->buffers);
+    target += r->target;
+    NEED(r, target, target->role != VKB_ROLE_WEIGHT);
+    NEED(r, target, r->kind == VKB_STEP_COPY || target->nbytes % 4 == 0);
+    if (r->kind == VKB_STEP_FILL) return VKNN_OK;
+    NEED(r, source, r->source < p->buffers);
+    source += r->source;
+    NEED(r, nbytes, r->nbytes);
+    NEED(r, source_offset, within(r->source_offset, r->nbytes, source->nbytes));
+    NEED(r, target_offset, within(r->target_offset, r->nbytes, target->nbytes));
+    from = source->offset + r->source_offset, to = target->offset + r->target_offset;
+    NEED(r, nbytes, source->role != target->role || from + r->nbytes <= to || to + r->nbytes <= from);
     return VKNN_OK;
 }
 
 static vknn_status check_steps(const bundle *b, const vkb_plan *p, vknn_message *why) {
-    uint64_t invocations = 0, flops = 0, traffic = 0;
+    uint64_t work = 0, flops = 0, traffic = 0;
     uint32_t last = 0;
-    for (uint32_t i = p->first_steps; i < p->first_steps + p->steps; i++) {
-        const vkb_step *r = b->steps + i;
-        vknn_status status = VKNN_OK;
-        NEED(r->kind <= VKB_STEP_BARRIER, "steps", i, r, kind, "it has to be from 0 to 3");
-        NEED_TEXT("steps", i, r, label);
-        NEED_TEXT("steps", i, r, op);
-        NEED(!r->reserved, "steps", i, r, reserved, "it is reserved and has to be 0");
-        NEED(r->flops <= UINT64_MAX - flops, "steps", i, r, flops, "the sum over all steps is too large");
-        NEED(r->traffic <= UINT64_MAX - traffic, "steps", i, r, traffic, "the sum over all steps is too large");
+    EACH(step, r, b->steps + p->first_steps, p->steps) {
+        NEED(r, flops, r->flops <= UINT64_MAX - flops);
+        NEED(r, traffic, r->traffic <= UINT64_MAX - traffic);
         flops += r->flops, traffic += r->traffic;
-        if (r->kind == VKB_STEP_DISPATCH) status = check_dispatch(b, p, i, &invocations, why);
-        else if (r->kind != VKB_STEP_BARRIER) status = check_move(b, p, i, why);
-        if (status) return status;
+        if (r->kind == VKB_STEP_DISPATCH) NEED_OK(check_dispatch(b, p, r, &work, why));
+        else if (r->kind != VKB_STEP_BARRIER) NEED_OK(check_move(b, p, r, why));
     }
-    for (uint32_t i = p->first_submits; i < p->first_submits + p->submits; i++) {
-        const vkb_submit *r = b->submits + i;
-        NEED((r->end > last || !p->steps) && r->end <= p->steps, "submits", i, r, end, "submits ascend, up to the plan's steps");
-        NEED(!r->reserved, "submits", i, r, reserved, "it is reserved and has to be 0");
+    EACH(submit, r, b->submits + p->first_submits, p->submits) {
+        NEED(r, end, r->end <= p->steps && (r->end > last || !p->steps));
         last = r->end;
     }
-    if (last != p->steps)
-        return damaged(why, "submits", p->first_submits, "end", last, "the last one has to be at the end of the plan's steps");
+    NEED_THAT(p, submits, last == p->steps, "that the last one ends with the steps");
     return VKNN_OK;
 }
 
-static vknn_status check_port(const bundle *b, const vkb_plan *p, uint32_t number, vknn_message *why) {
-    const vkb_port *r = b->ports + number;
-    const vkb_buffer *buffers = b->buffers + p->first_buffers;
-    const char *layout;
-    NEED_TEXT("ports", number, r, name);
-    NEED_TEXT("ports", number, r, layout);
-    NEED_TEXT("ports", number, r, picture);
-    NEED(r->direction <= VKB_DIRECTION_OUTPUT, "ports", number, r, direction, "it has to be 0 or 1");
-    NEED(r->type <= VKB_TYPE_FLOAT64, "ports", number, r, type, "such a type is not known");
-    NEED(r->rank <= VKB_MOST_AXES, "ports", number, r, rank, "8 axes are the most");
-    for (uint32_t i = r->rank; i < VKB_MOST_AXES; i++)
-        NEED(r->dims[i] == 1, "ports", number, r, dims[i], "behind the last axis it has to be 1");
-    NEED(r->buffer < p->buffers, "ports", number, r, buffer, "its plan has fewer buffers");
-    NEED(buffers[r->buffer].role == r->direction, "ports", number, r, buffer, "it is in another arena");
-    NEED(port_bytes(r) <= buffers[r->buffer].nbytes, "ports", number, r, buffer, "the port's elements are more than it holds");
-    if (r->count != VKB_NONE) {
-        NEED(r->direction == VKB_DIRECTION_OUTPUT, "ports", number, r, count, "only outputs have one");
-        NEED(r->count < p->buffers, "ports", number, r, count, "its plan has fewer buffers");
-        NEED(buffers[r->count].role == VKB_ROLE_OUTPUT && buffers[r->count].nbytes >= 4, "ports", number, r, count,
-             "it is no output with an int32");
-        NEED(r->open_axis < r->rank, "ports", number, r, open_axis, "the port has fewer axes");
-        for (uint32_t i = 0; i < r->open_axis; i++)
-            NEED(r->dims[i] == 1, "ports", number, r, dims[i], "in front of an open axis it has to be 1");
-    }
-    NEED_RANGE("ports", number, r, labels, label);
-    layout = bundle_string(b, r->layout);
-    NEED(!*layout || strlen(layout) == r->rank, "ports", number, r, layout, "it has not a letter an axis");
-    NEED(r->quantized <= 1, "ports", number, r, quantized, "it has to be 0 or 1");
-    if (!(r->scale >= 0 && r->scale < 1e30f))
-        return damaged(why, "ports", number, "scale", 0, "it is negative, infinite or no number");
+static vknn_status check_port(const bundle *b, const vkb_plan *p, const vkb_port *r, vknn_message *why) {
+    const vkb_buffer *buffers = b->buffers + p->first_buffers, *count = buffers;
+    int open = r->count != VKB_NONE;
+    NEED(r, buffer, r->buffer < p->buffers && buffers[r->buffer].role == r->direction);
+    NEED(r, buffer, port_bytes(r) <= buffers[r->buffer].nbytes);
+    NEED(r, count, !open || (r->count < p->buffers && r->direction == VKB_DIRECTION_OUTPUT));
+    if (open) count += r->count;
+    NEED(r, count, !open || (count->role == VKB_ROLE_OUTPUT && count->nbytes >= 4));
+    NEED(r, open_axis, !open || r->open_axis < r->rank);
+    for (uint32_t i = 0; i < VKB_MOST_AXES; i++)
+        NEED(r, dims[i], r->dims[i] == 1 || (i < r->rank && !(open && i < r->open_axis)));
     return VKNN_OK;
 }
 
 static vknn_status check_rest(const bundle *b, const vkb_plan *p, vknn_message *why) {
     const vkb_buffer *buffers = b->buffers + p->first_buffers;
-    for (uint32_t i = p->first_states; i < p->first_states + p->states; i++) {
-        const vkb_state *r = b->states + i;
-        NEED_TEXT("states", i, r, name);
-        NEED(r->input < p->buffers && buffers[r->input].role == VKB_ROLE_INPUT, "states", i, r, input,
-             "the plan has no such input buffer");
-        NEED(r->output < p->buffers && buffers[r->output].role == VKB_ROLE_OUTPUT, "states", i, r, output,
-             "the plan has no such output buffer");
-        NEED(r->nbytes && r->nbytes <= buffers[r->input].nbytes && r->nbytes <= buffers[r->output].nbytes, "states",
-             i, r, nbytes, "a buffer of it has another size");
-        NEED(r->blob == VKB_NONE || (r->blob < b->blob_count && b->blobs[r->blob].nbytes == r->nbytes), "states", i,
-             r, blob, "there is no such blob of its size");
+    EACH(port, r, b->ports + p->first_ports, p->ports) NEED_OK(check_port(b, p, r, why));
+    EACH(state, r, b->states + p->first_states, p->states) {
+        NEED(r, input, r->input < p->buffers && buffers[r->input].role == VKB_ROLE_INPUT);
+        NEED(r, output, r->output < p->buffers && buffers[r->output].role == VKB_ROLE_OUTPUT);
+        NEED(r, nbytes, r->nbytes && r->nbytes <= buffers[r->input].nbytes);
+        NEED(r, nbytes, r->nbytes <= buffers[r->output].nbytes);
+        NEED(r, blob, r->blob == VKB_NONE || r->blob < b->blob_count);
+        NEED(r, blob, r->blob == VKB_NONE || b->blobs[r->blob].nbytes == r->nbytes);
     }
-    for (uint32_t i = p->first_examples; i < p->first_examples + p->examples; i++) {
-        const vkb_example *r = b->examples + i;
-        const vkb_port *port;
-        uint64_t found, most;
-        NEED(r->port < p->ports, "examples", i, r, port, "its plan has fewer ports");
-        NEED(r->blob < b->blob_count, "examples", i, r, blob, "there are fewer blobs");
-        port = b->ports + p->first_ports + r->port;
-        found = b->blobs[r->blob].nbytes, most = port_bytes(port);
-        NEED(port->count == VKB_NONE ? found == most : found <= most, "examples", i, r, blob, "the port has another size");
-        if (!(r->absolute >= 0 && r->absolute < 1e30f && r->relative >= 0 && r->relative < 1e30f))
-            return damaged(why, "examples", i, "absolute, relative", 0, "one is negative, infinite or no number");
+    EACH(example, r, b->examples + p->first_examples, p->examples) {
+        const vkb_port *port = b->ports + p->first_ports;
+        uint64_t bytes = b->blobs[r->blob].nbytes;
+        NEED(r, port, r->port < p->ports);
+        port += r->port;
+        NEED(r, blob, bytes == port_bytes(port) || (port->count != VKB_NONE && bytes < port_bytes(port)));
     }
     return VKNN_OK;
 }
 
-static vknn_status check_plan(const bundle *b, uint32_t i, vknn_message *why) {
-    const vkb_plan *p = b->plans + i;
-    vknn_status status;
-    NEED_TEXT("plans", i, p, name);
-    NEED_TEXT("plans", i, p, target);
-    NEED_TEXT("plans", i, p, shapes);
-    NEED_TEXT("plans", i, p, precision);
-    for (int k = 0; k < 3; k++) NEED(p->arenas[k] <= MOST_BYTES, "plans", i, p, arenas[k], "2^48 is the most");
-    NEED(p->features < 2 * (uint64_t)VKB_FEATURE_MEMORY_MODEL_DEVICE_SCOPE, "plans", i, p, features,
-         "this runner does not know all of them");
-    NEED(p->vulkan >> 22 == 1, "plans", i, p, vulkan, "it is no version of Vulkan 1");
-    NEED(power_of_two(p->storage_alignment) && p->storage_alignment <= 256, "plans", i, p, storage_alignment,
-         "it has to be a power of two, up to 256");
-    NEED(power_of_two(p->texel_alignment) && p->texel_alignment <= 256, "plans", i, p, texel_alignment,
-         "it has to be a power of two, up to 256");
-    NEED(!p->subgroup_size || (power_of_two(p->subgroup_size) && p->subgroup_size <= 128), "plans", i, p,
-         subgroup_size, "it has to be 0 or a power of two, up to 128");
-    NEED(!p->matrices || p->features & VKB_FEATURE_COOPERATIVE_MATRIX, "plans", i, p, features,
-         "it has matrices without the feature");
-    status = check_buffers(b, p, why);
-    if (!status) status = check_steps(b, p, why);
-    for (uint32_t k = p->first_ports; !status && k < p->first_ports + p->ports; k++) status = check_port(b, p, k, why);
-    if (!status) status = check_rest(b, p, why);
-    return status;
-}
-
 static vknn_status check_plans(const bundle *b, vknn_message *why) {
-#define FIRST(many, one) uint32_t many = 0;
-    OF_PLANS(FIRST)
-#undef FIRST
-    if (!b->plan_count) return damaged(why, "plans", 0, "count", 0, "a bundle has one at least");
-    for (uint32_t i = 0; i < b->plan_count; i++) {
-        const vkb_plan *p = b->plans + i;
-        vknn_status status;
-#define NEXT(many, one) \
-        NEED(p->first_##many == many, "plans", i, p, first_##many, "they do not follow those of the plan before"); \
-        NEED(p->many <= b->one##_count - many, "plans", i, p, many, "there are fewer " #many); \
-        many += p->many;
-        OF_PLANS(NEXT)
+    vkb_plan next = {0};
+    NEED(b->header, sections, b->plan_count > 0);
+    EACH(plan, p, b->plans, b->plan_count) {
+#define NEXT(many, one) NEED(p, first_##many, p->first_##many == next.many); next.many += p->many;
+        VKB_OF_PLANS(NEXT) /* so that no record is checked for more than one plan */
 #undef NEXT
-        status = check_plan(b, i, why);
-        if (status) return status;
+        NEED_OK(check_buffers(b, p, why));
+        NEED_OK(check_steps(b, p, why));
+        NEED_OK(check_rest(b, p, why));
     }
-#define LAST(many, one) \
-    if (many != b->one##_count) return damaged(why, #many, many, "index", many, "it is of no plan");
-    OF_PLANS(LAST)
+#define LAST(many, one) NEED(b->plans + b->plan_count - 1, many, next.many == b->one##_count);
+    VKB_OF_PLANS(LAST)
 #undef LAST
     return VKNN_OK;
 }
 
-/* Views of a bundle, all checked; the bytes, at a multiple of 8, have to stay. Of the data only the blobs'
- * places are checked: whoever reads a blob compares its CRC. `sha256`: 32 bytes, or null. */
-static vknn_status bundle_open(bundle *b, const void *bytes, size_t size, const uint8_t sha256[32], vknn_message *why) {
-    vknn_status status;
+/* Views of a bundle, all checked. Its bytes lie at a multiple of 8 and have to stay; `sha256`: 32 bytes, or
+ * null. Bytes of the data are not read: whoever reads a blob compares its CRC. */
+static vknn_status bundle_open(bundle *b, const void *bytes, size_t size, const uint8_t sha256[32],
+                               vknn_message *why) {
     memset(b, 0, sizeof *b);
-    if (!bytes || (uintptr_t)bytes % 8) {
-        say(why, "The bundle's bytes have to lie at a multiple of 8. Copy them to memory from malloc.");
-        return VKNN_ERROR_ARGUMENT;
-    }
-    b->bytes = (const uint8_t *)bytes;
-    b->size = size;
-    b->header = (const vkb_header *)bytes;
-    status = check_header(b, sha256, why);
-    if (!status) status = check_sections(b, why);
-    if (!status) status = check_texts(b, why);
-    if (!status) status = check_small_tables(b, why);
-    if (!status) status = check_pipelines(b, why);
-    if (!status) status = check_plans(b, why);
-    return status;
+    b->bytes = (const uint8_t *)bytes, b->size = size, b->header = (const vkb_header *)bytes;
+    if (!bytes || (uintptr_t)bytes % 8)
+        return say(why, "The bundle's bytes have to lie at a multiple of 8: copy them to memory of malloc."),
+               VKNN_ERROR_ARGUMENT;
+    NEED_OK(check_header(b, sha256, why));
+    NEED_OK(check_sections(b, why));
+    NEED_OK(check_texts(b, why));
+    NEED_OK(check_fields(b, why));
+    NEED_OK(check_shaders(b, why));
+    return check_plans(b, why);
 }

@@ -171,6 +171,8 @@ struct vknn_net {
 };
 
 typedef unsigned long long number; /* for printf */
+#define MOST_SLOTS 32      /* of a pipeline, as check.c sees to */
+#define MOST_CONSTANTS 128
 #define FAIL(status, ...) return say(why, __VA_ARGS__), (status)
 #define TRY(call) do { vknn_status tried = (call); if (tried) return tried; } while (0)
 /* Calls of Vulkan that may fail, where c and why are. */
@@ -341,7 +343,7 @@ static vknn_status make_instance(vknn_context *c, vknn_message *why) {
         VK("asking for Vulkan's version", EnumerateInstanceVersion(&version));
         if (version < VK_API_VERSION_1_1) FAIL(VKNN_ERROR_DEVICE, "the Vulkan loader is of 1.0; 1.1 is needed");
         status = list_extensions(c, NULL, &all, why);
-        if (has(&all, portability)) info.flags = info.enabledExtensionCount = 1; /* ..._ENUMERATE_PORTABILITY_BIT_KHR */
+        if (!status && has(&all, portability)) info.flags = info.enabledExtensionCount = 1; /* ..._ENUMERATE_PORTABILITY_BIT_KHR */
         allocated(&c->options, all.extensions, 0);
         TRY(status);
         VK("creating the Vulkan instance (is a driver installed?)", CreateInstance(&info, NULL, &c->instance));
@@ -405,7 +407,7 @@ static vknn_status list_devices(vknn_context *c, VkPhysicalDevice devices[16], u
 static uint32_t kind(const facts *f) {
     return f->base.deviceType <= VK_PHYSICAL_DEVICE_TYPE_CPU ? f->base.deviceType : VK_PHYSICAL_DEVICE_TYPE_OTHER;
 }
-static const char kinds[][12] = {"other", "integrated", "discrete", "virtual", "cpu"};
+static const char device_kinds[][12] = {"other", "integrated", "discrete", "virtual", "cpu"};
 
 static vknn_status pick_device(vknn_context *c, vknn_message *why) {
     static const uint8_t grades[] = {1, 4, 5, 3, 2}; /* by kind */
@@ -596,7 +598,7 @@ static vknn_status open_context(vknn_context *c, vknn_message *why) {
         c->unified |= (is == VK_PHYSICAL_DEVICE_TYPE_CPU || is == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU) &&
                       (c->memory.memoryTypes[i].propertyFlags & both) == both;
     TRY(list_matrices(c, why));
-    NOTE("device: %s, %s, memory %s", c->facts.base.deviceName, kinds[is], c->unified ? "shared" : "apart");
+    NOTE("device: %s, %s, memory %s", c->facts.base.deviceName, device_kinds[is], c->unified ? "shared" : "apart");
     return load_cache(c, why);
 }
 
@@ -665,7 +667,7 @@ vknn_status vknn_devices(const vknn_context_options *options, char **into, vknn_
     for (uint32_t i = 0; !status && i < count; i++) {
         facts f = {.extension_count = 0};
         read_facts(c, devices[i], &f);
-        add(&t, "%u  %s  %s  ", i, f.base.deviceName, kinds[kind(&f)]);
+        add(&t, "%u  %s  %s  ", i, f.base.deviceName, device_kinds[kind(&f)]);
         for (size_t k = 0; k < VK_UUID_SIZE; k++) add(&t, "%02x", f.id.deviceUUID[k]);
         add(&t, "  %s %s\n", f.driver.driverName, f.driver.driverInfo);
     }
@@ -982,7 +984,7 @@ static vknn_status finish(vknn_net *net) {
     for (uint64_t left = net->limit; net->in_flight; left -= left < slice ? left : slice) {
         VkResult code = c->vk.WaitForFences(c->device, 1, &net->fence, VK_TRUE, left < slice ? left : slice);
         int cancelled;
-        if (code == VK_SUCCESS || code == VK_ERROR_DEVICE_LOST) net->in_flight = 0;
+        if (code == VK_SUCCESS) net->in_flight = 0;
         TRY(checked(c, code, "waiting for the device", why));
         if (code != VK_TIMEOUT) continue;
         MUTEX(lock, &c->lock);
@@ -1008,6 +1010,11 @@ static vknn_status done(vknn_net *net, VkCommandBuffer commands) {
 
 static vknn_status ready(vknn_net *net) {
     NET(net);
+    int lost;
+    MUTEX(lock, &c->lock);
+    lost = c->lost;
+    MUTEX(unlock, &c->lock);
+    if (lost) return checked(c, VK_ERROR_DEVICE_LOST, "an earlier call", why);
     if (net->in_flight) FAIL(VKNN_ERROR_ARGUMENT, "a run is under way; call vknn_wait first");
     return VKNN_OK;
 }
@@ -1371,11 +1378,14 @@ vknn_status vknn_net_open_memory(vknn_context *c, const void *bytes, size_t size
     return new_net(c, NULL, bytes, size, options, net, why);
 }
 
-/* The device is done with the net, or lost. */
+/* The device is done with the net. One that is lost may still be at work: then all of it is waited for. */
 static void settle(vknn_net *net) {
-    const vknn_context *c = net->context;
-    for (int i = 0; net->in_flight && i < 4; i++)
-        net->in_flight = c->vk.WaitForFences(c->device, 1, &net->fence, VK_TRUE, UINT64_MAX) != VK_SUCCESS;
+    vknn_context *c = net->context;
+    if (net->in_flight && c->vk.WaitForFences(c->device, 1, &net->fence, VK_TRUE, UINT64_MAX) != VK_SUCCESS) {
+        MUTEX(lock, &c->lock);
+        c->vk.DeviceWaitIdle(c->device);
+        MUTEX(unlock, &c->lock);
+    }
     net->in_flight = 0;
 }
 

@@ -8,13 +8,17 @@ tools/bundle_format.py --check   # exit status 1 where one of them is not up to 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from vknn.bundle import schema  # noqa: E402
+import numpy as np  # noqa: E402
+
+from vknn.bundle import needs, schema  # noqa: E402
+from vknn.bundle.schema import ElementType  # noqa: E402
+from vknn.runtime.recorder import VK_FORMATS  # noqa: E402
 
 HEADER, PAGE = ROOT / "runner" / "vkb.h", ROOT / "docs" / "bundle.md"
 BEGIN, END = "<!-- begin: tools/bundle_format.py -->", "<!-- end -->"
@@ -63,7 +67,47 @@ def _header_lines() -> Iterator[str]:
         name, size = f"vkb_{record.name}", record.dtype.itemsize
         yield f"}} {name};"
         yield f"typedef char {name}_is_packed[sizeof({name}) == {size} ? 1 : -1];\n"
+    yield from _lists()
     yield "#endif"
+
+
+def _lists() -> Iterator[str]:
+    """Macros that go through kinds of sections, fields and numbers, for checks of each."""
+    many = {record.name: _many(record.name) for record in schema.RECORDS}
+    yield "/* The sections of records: X(plural, record, RECORD). */"
+    yield _list("TABLES", [(many[r.name], r.name, r.name.upper()) for r in schema.RECORDS])
+    yield "/* The sections of bytes: X(section, SECTION). */"
+    yield _list("BYTES", [(blob.name, blob.name.upper()) for blob in schema.BLOBS])
+    fields = [(record, field) for record in schema.RECORDS for field in record.fields]
+    texts = [(r.name, many[r.name], f.name) for r, f in fields if f.text.startswith("String")]
+    yield "/* Fields that are the offset of a text: X(record, plural, field). */"
+    yield _list("TEXTS", texts)
+    yield "/* Records with reserved bytes: X(record, plural). */"
+    yield _list("RESERVED", [(r.name, many[r.name]) for r, f in fields if f.name == "reserved"])
+    yield "/* Ranges, from first_THESE on so many as THESE: X(record, plural, these, this). */"
+    of = {plural: name for name, plural in many.items()}
+    ranges = [(r.name, f.name.removeprefix("first_")) for r, f in fields if "first_" in f.name]
+    yield _list("RANGES", [(name, many[name], these, of[these]) for name, these in ranges])
+    yield "/* Tables of which each plan has a range, one behind the other: X(plural, record). */"
+    yield _list("OF_PLANS", [(these, of[these]) for name, these in ranges if name == "plan"])
+    yield "/* What SPIR-V's capabilities need; others are refused: X(capability, features). */"
+    needed = [(f"{n}u", f"0x{int(f):x}u") for n, f in needs._CAPABILITIES.items()]
+    yield _list("CAPABILITIES", needed)
+    yield "/* Formats of texel views: X(VkFormat, bytes of a texel). */"
+    formats = [(f"{n}u", f"{f.texel_bytes}u") for f, n in VK_FORMATS.items()]
+    yield _list("TEXELS", formats)
+    yield "/* Bytes of an element, by its type. */"
+    sizes = (1 if t.name == "BOOL" else np.dtype(t.name.lower()).itemsize for t in ElementType)
+    yield f"#define VKB_TYPE_BYTES {{{', '.join(map(str, sizes))}}}\n"
+
+
+def _many(name: str) -> str:
+    return {"matrix": "matrices"}.get(name, f"{name}s")
+
+
+def _list(name: str, rows: Iterable[tuple[str, ...]]) -> str:
+    calls = "".join(f" \\\n    X({', '.join(row)})" for row in rows)
+    return f"#define VKB_{name}(X){calls}\n"
 
 
 def table() -> str:

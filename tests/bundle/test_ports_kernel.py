@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from tests.helpers import shared_device
 
 from vknn import bfloat16
 from vknn.bundle.conversions import Conversion, Kind, Order, can_convert, dispatch
@@ -14,8 +14,9 @@ from vknn.graph import DType, TensorType
 from vknn.lowering import check_plan
 from vknn.ops.elementwise.binary import Cast
 from vknn.plan import Barrier, Buffer, DeviceLimits, Fill, Plan, Port, Role
-from vknn.runtime import Device, Executable, open_device
+from vknn.runtime import Device, Executable
 
+pytestmark = pytest.mark.device
 SENTINEL = 0x5AC3E1B7
 #: Bytes behind the end of a result that must stay.
 BEHIND = 32
@@ -24,10 +25,9 @@ PAIRS = [pair for pair in itertools.product(Kind, Kind) if can_convert(*pair)]
 SIZE = 37
 
 
-@pytest.fixture(scope="module")
-def device() -> Iterator[Device]:
-    with open_device("auto") as opened:
-        yield opened
+@pytest.fixture
+def device() -> Device:
+    return shared_device()
 
 
 def converted(

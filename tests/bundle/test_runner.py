@@ -15,8 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.bundle import build
+from tests.bundle.edits import edited, section, without_barriers
 from tests.bundle.networks import MODELS, Made, answers, made, small
+from tests.bundle.test_ports_states import svdf
 
+import vknn
 from vknn.bundle.runner import Runner
 from vknn.errors import DeviceError, DeviceTimeoutError, InputError, OutOfMemoryError, VknnError
 
@@ -129,8 +132,6 @@ def test_validation_is_silent(net: Made, library: Path, staged: bool) -> None:
 
 def test_validation_is_listened_to(net: Made, tmp_path: Path, library: Path) -> None:
     """A bundle whose barriers became empty copies of nothing is told by synchronization validation."""
-    from tests.bundle.edits import without_barriers
-
     bad = Made(without_barriers(net.path, tmp_path / "bad.vkb"), net.feeds, net.expected)
     told = child(bad, library, VALIDATION, bits=False)
     assert "SYNC-HAZARD" in told
@@ -187,8 +188,6 @@ def test_memory_limit(net: Made, library: Path) -> None:
 
 
 def test_needs_that_are_not_met(net: Made, tmp_path: Path, library: Path) -> None:
-    from tests.bundle.edits import edited
-
     def greedy(plans: np.ndarray) -> None:
         plans["storage_range"] = 1 << 40
         plans["features"] |= 0x100
@@ -207,8 +206,6 @@ def test_needs_that_are_not_met(net: Made, tmp_path: Path, library: Path) -> Non
 
 def test_damaged_weights(net: Made, tmp_path: Path, library: Path) -> None:
     raw = bytearray(net.path.read_bytes())
-    from tests.bundle.edits import section
-
     offset, _ = section(bytes(raw), "data")
     raw[offset] ^= 1
     path = tmp_path / "damaged.vkb"
@@ -302,3 +299,85 @@ def test_cache_that_cannot_be_written(net: Made, library: Path, tmp_path: Path) 
     (tmp_path / "file").write_text("no folder")
     for folder in (tmp_path / "file", tmp_path / "a" / "b" / "c", Path("/dev/full")):
         check(net, library, cache=folder)
+
+
+@PATHS
+def test_state_is_kept_and_reset(tmp_path: Path, library: Path, staged: bool) -> None:
+    model = tmp_path / "svdf.tflite"
+    model.write_bytes(svdf())
+    inputs = [np.random.default_rng(n).standard_normal((1, 3)).astype("f4") for n in range(3)]
+    with vknn.Session(model, device="vulkan") as session:
+        wanted = [session.run({"x": x})["y"] for x in inputs]
+        limits = session.device.limits
+    assert not np.array_equal(wanted[0], wanted[1])
+    vknn.export(model, tmp_path / "svdf.vkb", targets=limits)
+    with Runner(tmp_path / "svdf.vkb", library=library, staged=staged) as runner:
+        for _ in range(2):
+            for x, y in zip(inputs, wanted, strict=True):
+                np.testing.assert_array_equal(runner.run({"x": x})["y"], y)
+            runner.reset()
+        assert runner.test()[0]  # from the first value on
+        np.testing.assert_array_equal(runner.run({"x": inputs[0]})["y"], wanted[0])
+
+
+def test_example(net: Made, tmp_path: Path, library: Path) -> None:
+    with Runner(net.path, library=library) as runner:
+        good, told = runner.test()
+    assert good, told
+    assert "0 of 5 elements are off" in told
+
+    def halved(steps: np.ndarray) -> None:
+        for index in np.flatnonzero(steps["kind"] == 0)[1:2]:
+            steps["groups"][index] = 1
+
+    wrong = edited(net.path, tmp_path / "wrong.vkb", "step", halved)
+    with Runner(wrong, library=library) as runner:
+        good, told = runner.test()
+    assert not good
+    assert "elements are off" in told
+
+
+class Own(ctypes.Structure):
+    """vknn_context_options."""
+
+    _fields_ = (
+        ("device", ctypes.c_char_p), ("cache", ctypes.c_char_p), ("threads", ctypes.c_uint),
+        ("robust", ctypes.c_int), ("allocate", ctypes.c_void_p), ("log", ctypes.c_void_p),
+        ("user", ctypes.c_void_p), ("instance", ctypes.c_void_p), ("physical", ctypes.c_void_p),
+        ("logical", ctypes.c_void_p), ("queue", ctypes.c_void_p), ("family", ctypes.c_uint32),
+        ("features", ctypes.c_uint64), ("get", ctypes.c_void_p), ("lock", ctypes.c_void_p),
+    )  # fmt: skip
+
+
+def test_vulkan_of_the_app(net: Made, library: Path) -> None:
+    """On the instance, device and queue of vknn's own runtime, which go on behind it."""
+    from vknn.runtime import open_device
+    from vknn.runtime.vulkan.vulkan_api import ffi
+
+    lib = ctypes.CDLL(str(library))
+    why, context, opened = ctypes.create_string_buffer(1024), ctypes.c_void_p(), ctypes.c_void_p()
+    with open_device() as device:
+        core = device.shared.core
+        handles = [core.instance.handle, core.physical, core.device, core.queue]
+        own = Own(family=core.family, features=0)
+        for name, handle in zip(("instance", "physical", "logical", "queue"), handles, strict=True):
+            setattr(own, name, int(ffi.cast("uintptr_t", handle)))
+        assert lib.vknn_context_create(ctypes.byref(own), ctypes.byref(context), why) == 0, why.value
+        path = os.fsencode(net.path)
+        code = lib.vknn_net_open_file(context, path, None, ctypes.byref(opened), why)
+        assert code == 0, why.value
+        [(name, data)], [(out, array)] = net.feeds.items(), net.expected.items()
+        raw = data.tobytes()
+        assert lib.vknn_set(opened, name.encode(), raw, ctypes.c_size_t(len(raw))) == 0
+        assert lib.vknn_run(opened) == 0
+        found = np.empty_like(array)
+        target = found.ctypes.data_as(ctypes.c_void_p)
+        assert lib.vknn_get(opened, out.encode(), target, ctypes.c_size_t(found.nbytes)) == 0
+        np.testing.assert_array_equal(found, array)
+        lib.vknn_net_close(opened)
+        lib.vknn_context_destroy(context)
+        with vknn.Session(net.path.with_suffix(".param"), device=device) as session:
+            np.testing.assert_array_equal(session.run(net.feeds)[out], array)
+    own.queue = None
+    assert lib.vknn_context_create(ctypes.byref(own), ctypes.byref(context), why) == 4
+    assert b"give all of them or none" in why.value

@@ -31,9 +31,16 @@ Decode = Callable[[str, np.ndarray], np.ndarray]
 
 
 def drawn(
-    graph: Graph, feeds: Mapping[str, np.ndarray], options: LoweringOptions, seed: int = 0
+    graph: Graph,
+    feeds: Mapping[str, np.ndarray],
+    options: LoweringOptions,
+    seed: int = 0,
+    share: float = 1.0,
 ) -> tuple[dict[str, np.ndarray], list[dict[str, np.ndarray]]]:
-    """Outputs of a graph by the reference, and the same of DRAWS runs that err."""
+    """Outputs of a graph by the reference, and the same of DRAWS runs that err.
+
+    ``share``: of what operators are allowed, how much they err at most.
+    """
     random = np.random.default_rng(seed)
     right: Arrays = {v: feeds[v.name] for v in graph.inputs}
     runs: list[Arrays] = [dict(right) for _ in range(DRAWS)]
@@ -41,14 +48,15 @@ def drawn(
     for index, node in enumerate(graph.nodes):
         inputs = _inputs(node, right)
         results = reference.run_node(node, tuple(inputs))
-        allowed = _allowed(node, inputs, results, options)
+        allowed = [share * a for a in _allowed(node, inputs, results, options)]
         stored = _held(node, [None if v is None else v.constant for v in node.inputs], options)
         for run in runs:
             held = _held(node, _results(node, run), options)
             held = [c if x is None else x for c, x in zip(stored, held, strict=True)]
+            erring = reference.run_node(node, tuple(held))
             moved = [
-                _moved(y, a, random)
-                for y, a in zip(reference.run_node(node, tuple(held)), allowed, strict=True)
+                _moved(y, a, random) if y.shape == r.shape else y
+                for y, r, a in zip(erring, results, allowed, strict=True)
             ]
             run.update(zip(node.outputs, moved, strict=True))
         right.update(zip(node.outputs, results, strict=True))
@@ -103,7 +111,7 @@ def _allowed(
 
 def _moved(result: np.ndarray, allowed: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """A result with a random error of what is allowed; integers and text as they are."""
-    if result.dtype.kind != "f" or np.broadcast_shapes(allowed.shape, result.shape) != result.shape:
+    if result.dtype.kind != "f":
         return result
     with np.errstate(all="ignore"):
         error = random.uniform(-1.0, 1.0, result.shape) * allowed

@@ -153,6 +153,13 @@ class _Porting:
             return
         self._check_name(name, "output")
         port = self._results.get(value.name) if self._is_made(value) else None
+        if port is None and self._is_made(value):
+            raise ExportError(
+                [
+                    f"output {name!r} is not made by the plan: a step on the host, or behind sizes "
+                    "that data decide, makes it; cut the network before (--outputs)"
+                ]
+            )
         bound = value.type if port is None else port.type
         counted = port is not None and port.count is not None
         axis = port.open_axis if port is not None and counted else None
@@ -160,7 +167,7 @@ class _Porting:
         if value.constant is not None:
             buffer = self._constant(name, user_array(form, self.model.decode(name, value.constant)))
         else:
-            held = self._held(name, value, port)
+            held = self._held(value, port)
             kind = Kind(form.element)
             conversion = self._conversion(name, "output", held.kind, kind, bound.size, form)
             buffer = self._converted(name, conversion, held, port)
@@ -178,7 +185,7 @@ class _Porting:
         if value.constant is not None:
             buffer = self._constant(name, _stored(value.constant, into))
         else:
-            held = self._held(name, value, port)
+            held = self._held(value, port)
             conversion = Conversion(held.kind, kind_of(into), into.type.size)
             buffer = self._converted(name, conversion, held, port)
         self.outputs[name] = Port(
@@ -190,13 +197,9 @@ class _Porting:
         """Whether the plan's steps make a value: it is neither a constant nor an input."""
         return value.constant is None and value not in self.graph.inputs
 
-    def _held(self, name: str, value: Value, port: Port | None) -> _Held:
-        """Where the elements of a value lie behind the last step."""
-        if port is not None:
-            return _Held(port.buffer, kind_of(port))
-        if value in self._given:
-            return self._given[value]
-        raise ExportError([f"output {name!r} is not made by the plan: it needs a step on the host"])
+    def _held(self, value: Value, port: Port | None) -> _Held:
+        """Where the elements of a value lie behind the last step: a result, or an input."""
+        return self._given[value] if port is None else _Held(port.buffer, kind_of(port))
 
     def _converted(self, name: str, conversion: Conversion, held: _Held, port: Port | None) -> int:
         """The buffer of an output: that of the plan's port where nothing is to be done."""
