@@ -6,20 +6,24 @@ import json
 import os
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.bundle.sections import read_sections
+from tests.bundle.sections import OPEN_SHAPES, read_sections
 from tests.small_model import SHAPE, write_small_model
 
 import vknn
+import vknn.bundle
 from vknn.bundle import schema
 from vknn.cli.main import main
 from vknn.errors import ExportError, InputError, VknnError
+from vknn.formats.ncnn.random_weights import write_random_weights
 
 pytestmark = pytest.mark.glsl
 SHARED = Path(__file__).resolve().parents[2].parent / "shared"
+NETWORKS = SHARED / "benchmark" / "ncnn"
 
 
 @pytest.fixture(scope="module")
@@ -217,3 +221,38 @@ def test_what_is_switched_off_counts(model: Path, tmp_path: Path) -> None:
     [first], [second] = read_sections(a).tables["plan"], read_sections(b).tables["plan"]
     assert first["storage_texel_buffers"] and not second["storage_texel_buffers"]
     assert not second["subgroup_size"]
+
+
+def overhead(told: vknn.bundle.Exported) -> int:
+    """Bytes of a bundle beside its weights."""
+    return told.nbytes - sum(plan.weights for plan in told.plans)
+
+
+@pytest.mark.skipif(not (SHARED / "models").is_dir(), reason="needs the models of ../shared")
+@pytest.mark.parametrize("target", ["generic", "llvmpipe"])
+def test_a_bundle_is_hardly_larger_than_its_weights(target: str, tmp_path: Path) -> None:
+    out = tmp_path / "net.vkb"
+    told = vknn.export(
+        SHARED / "models" / "ncnn" / "squeezenet_v1.1.param", out, targets=target,
+        shapes={"data": (3, 227, 227)}, example=False,
+    )  # fmt: skip
+    assert overhead(told) <= 400_000
+    read = read_sections(out)
+    weights = sum(int(row["nbytes"]) for row in read.tables["blob"])
+    assert weights == told.plans[0].weights
+    rest = out.read_bytes()[: -len(read.parts["data"])]
+    assert len(zlib.compress(rest, 9)) <= 100_000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not NETWORKS.is_dir(), reason="needs the networks of the benchmarks")
+@pytest.mark.parametrize("name", [p.stem for p in sorted(NETWORKS.glob("*.param"))])
+def test_sizes_of_the_benchmarks(name: str, tmp_path: Path) -> None:
+    weights = tmp_path / "weights.bin"
+    write_random_weights(NETWORKS / f"{name}.param", weights)
+    for target in ("generic", "llvmpipe", "adreno-7xx"):
+        told = vknn.export(
+            NETWORKS / f"{name}.param", tmp_path / "net.vkb", weights=weights, targets=target,
+            shapes=OPEN_SHAPES.get(name), example=False,
+        )  # fmt: skip
+        assert overhead(told) <= 1_000_000

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.bundle.sections import OPEN_SHAPES
 from tests.small_model import SHAPE, write_small_model
 
 import vknn
@@ -28,12 +29,6 @@ from vknn.tool_inputs import complete_feeds
 
 pytestmark = pytest.mark.glsl
 NETWORKS = Path(__file__).resolve().parents[2].parent / "shared" / "benchmark" / "ncnn"
-#: Shapes where the files leave them open.
-SHAPES = {
-    "vision_transformer": {"data": (3, 384, 384)},
-    "nanodet_m": {"data": (3, 320, 320)},
-    "yolov4-tiny": {"data": (3, 416, 416)},
-}
 #: Features of the limits -> bits that plans may then ask for.
 ALLOWED = {
     "fp16_storage": Feature.STORAGE_16BIT,
@@ -81,7 +76,7 @@ def asked_by(
     shape: tuple[int, ...] = SHAPE,
 ) -> Needs:
     with vknn.Session(path, weights, device="cpu") as session:
-        shapes = SHAPES.get(path.stem, {"data": shape} if path.stem == "small" else {})
+        shapes = OPEN_SHAPES.get(path.stem, {"data": shape} if path.stem == "small" else {})
         graph = engine_of(session).graph(complete_feeds(session, shapes=shapes))
         _, plan = planned(graph, limits, LoweringOptions(precision=precision))
     return needs(plan, facts_of(swept_keys(plan.dispatches)), limits)

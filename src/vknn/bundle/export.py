@@ -19,7 +19,7 @@ from vknn.bundle.plans import Portrait, add_plan
 from vknn.bundle.schema import Feature
 from vknn.bundle.segments import planned
 from vknn.bundle.tables import Tables
-from vknn.bundle.targets import Target, TargetLike, chosen_targets
+from vknn.bundle.targets import PlanTarget, TargetLike, chosen_targets
 from vknn.bundle.writer import write
 from vknn.compile import check_layers
 from vknn.errors import ExportError, InputError
@@ -171,7 +171,7 @@ def export(
 def _add(
     tables: Tables,
     network: Network,
-    target: Target,
+    target: PlanTarget,
     options: LoweringOptions,
     names: Sequence[str] | None,
 ) -> ExportedPlan:
@@ -197,7 +197,10 @@ def _add(
 def _told(portrait: Portrait, needs: Needs) -> ExportedPlan:
     plan: Plan = portrait.plan
     own = {id(a): a.nbytes for a in plan.constants.values()}
-    asked = {**asdict(needs), "features": [str(f.name).lower() for f in Feature if f in needs.features]}
+    asked = {
+        **asdict(needs),
+        "features": [str(f.name).lower() for f in Feature if f in needs.features],
+    }
     return ExportedPlan(
         portrait.target, portrait.shapes, portrait.precision, len(plan.steps), sum(own.values()),
         sum(plan.arenas.values()), asked,
@@ -246,15 +249,15 @@ def _shape(name: str, dims: Any) -> tuple[int, ...]:
     return tuple(int(d) for d in dims)
 
 
-def _usable(target: Target, disabled: frozenset[str]) -> Target:
+def _usable(target: PlanTarget, disabled: frozenset[str]) -> PlanTarget:
     """A target without the abilities that are switched off."""
     limits = target.limits
     features = usable_features(Snapshot(features=limits.features), disabled)
     access = "storage" if "texel" in disabled else limits.preferred_access
-    return Target(target.name, replace(limits, features=features, preferred_access=access))
+    return PlanTarget(target.name, replace(limits, features=features, preferred_access=access))
 
 
-def _check_halves(targets: Sequence[Target], precision: str, arithmetic: str) -> None:
+def _check_halves(targets: Sequence[PlanTarget], precision: str, arithmetic: str) -> None:
     """Check that the targets can have a precision and arithmetic."""
     reasons = []
     for target in targets:
@@ -275,7 +278,7 @@ def _check_halves(targets: Sequence[Target], precision: str, arithmetic: str) ->
 
 def _meta(
     session: Session,
-    targets: Sequence[Target],
+    targets: Sequence[PlanTarget],
     options: LoweringOptions,
     plans: Sequence[ExportedPlan],
 ) -> bytes:
@@ -293,6 +296,6 @@ def _meta(
     return json.dumps(document, indent=1, sort_keys=True, default=str).encode()
 
 
-def _plain_limits(target: Target) -> dict[str, Any]:
+def _plain_limits(target: PlanTarget) -> dict[str, Any]:
     limits = asdict(target.limits)
     return {**limits, "features": sorted(limits["features"])}

@@ -63,7 +63,7 @@ _VERSIONS = {(1, 4): 2, (1, 5): 2, (1, 6): 3}
 
 @dataclass(frozen=True)
 class Needs:
-    """What a plan needs; fields as of the record of a plan (``vknn.bundle.schema``).
+    """Needs of a plan; fields as of the record of a plan (``vknn.bundle.schema``).
 
     ``matrices``: the products of cooperative matrices that it takes, each once.
     """

@@ -171,7 +171,7 @@ class Network:
 
 
 def cut(graph: Graph, names: Sequence[str], state: Container[str]) -> None:
-    """Makes a graph's outputs of these names alone, and of its ``state``.
+    """A graph made to end in these outputs alone, and in its ``state``.
 
     Outputs and blobs can be had; what a continuation would go on with is left out. Raises
     InputError for others.

@@ -14,7 +14,7 @@ from vknn.bundle.schema import BLOB_ALIGNMENT, Record
 
 @dataclass(eq=False)
 class Tables:
-    """What a bundle will hold. Adding something that is there already gives its place."""
+    """Contents of a bundle to be. Adding something that is there already gives its place."""
 
     rows: dict[Record, list[tuple[object, ...]]] = field(
         default_factory=lambda: {record: [] for record in schema.RECORDS}

@@ -21,7 +21,7 @@ TargetLike = str | os.PathLike[str] | DeviceLimits
 
 
 @dataclass(frozen=True)
-class Target:
+class PlanTarget:
     """Limits that a plan is made for, by the name that a bundle keeps."""
 
     name: str
@@ -153,7 +153,7 @@ TARGETS: dict[str, DeviceLimits] = {
 }
 
 
-def chosen_targets(given: TargetLike | Sequence[TargetLike]) -> list[Target]:
+def chosen_targets(given: TargetLike | Sequence[TargetLike]) -> list[PlanTarget]:
     """The targets that are asked for, in their order, each once.
 
     Raises VknnError for names that nobody knows, and for files that hold no limits.
@@ -171,17 +171,17 @@ def chosen_targets(given: TargetLike | Sequence[TargetLike]) -> list[Target]:
     return found
 
 
-def _target(given: object) -> Target:
+def _target(given: object) -> PlanTarget:
     if isinstance(given, DeviceLimits):
-        return Target(given.name, given)
+        return PlanTarget(given.name, given)
     if not isinstance(given, str | os.PathLike):
         raise VknnError(f"a target is a name, a file or limits, not {type(given).__name__}")
     if isinstance(given, str) and given in TARGETS:
-        return Target(given, TARGETS[given])
+        return PlanTarget(given, TARGETS[given])
     path = Path(given)
     if isinstance(given, os.PathLike) or path.suffix.lower() == ".json":
         limits = read_limits(path)
-        return Target(limits.name, limits)
+        return PlanTarget(limits.name, limits)
     near = difflib.get_close_matches(given, TARGETS, 1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise VknnError(
