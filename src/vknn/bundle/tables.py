@@ -27,8 +27,6 @@ class Tables:
     _known: dict[object, int] = field(default_factory=dict)
     #: Numbers of the blobs by length and sum.
     _blobs: dict[tuple[int, int], list[int]] = field(default_factory=dict)
-    #: Most bytes of shared memory by number of a module.
-    _shared: dict[int, int] = field(default_factory=dict)
     _data_bytes: int = 0
 
     def add(self, record: Record, rows: Iterable[tuple[object, ...]]) -> tuple[int, int]:
@@ -50,17 +48,13 @@ class Tables:
         return self._once((schema.PUSH, data), self._push, data)
 
     def module(self, spirv: bytes, shared_memory: int) -> int:
-        """Number of a module; of the shared memory that it is said to take, the most counts."""
-        key = (schema.MODULE, spirv)
+        """Number of a module. Its bytes are there once, whatever shared memory plans take of it."""
+        key = (schema.MODULE, spirv, shared_memory)
         if key not in self._known:
-            offset = len(self._spirv)
-            self._spirv += spirv
-            self._known[key] = self.add(schema.MODULE, [(offset, len(spirv), 0, 0)])[0]
-        number = self._known[key]
-        row = self.rows[schema.MODULE][number]
-        most = max(self._shared.get(number, 0), shared_memory)
-        self._shared[number], self.rows[schema.MODULE][number] = most, (row[0], row[1], most, 0)
-        return number
+            offset = self._once((schema.SPIRV, spirv), self._spirv, spirv)
+            row = (offset, len(spirv), shared_memory, 0)
+            self._known[key] = self.add(schema.MODULE, [row])[0]
+        return self._known[key]
 
     def pipeline(
         self,

@@ -1,0 +1,2 @@
+/* The runner's C interface as a module of Swift. */
+#include "../../vknn_run.h"

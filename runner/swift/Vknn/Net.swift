@@ -1,0 +1,288 @@
+// Not built with Apple's tools: with Swift 6.2 on Linux only, by hand. See docs/phones.md.
+
+import CVknn
+
+#if canImport(Foundation)
+import Foundation
+#endif
+
+/// What the runner refuses or cannot do: a status of vknn_run.h, and its sentence.
+public struct VknnError: Error, CustomStringConvertible {
+    public let status: vknn_status
+    public let description: String
+}
+
+/// Types of an output's and input's elements that Swift has. Float16 has no type on every platform:
+/// take its bits as `UInt16`.
+public protocol VknnElement: BitwiseCopyable {
+    static func matches(_ type: vknn_type) -> Bool
+}
+
+extension Float: VknnElement {
+    public static func matches(_ type: vknn_type) -> Bool { type == VKNN_FLOAT32 }
+}
+extension Double: VknnElement {
+    public static func matches(_ type: vknn_type) -> Bool { type == VKNN_FLOAT64 }
+}
+extension Int8: VknnElement {
+    public static func matches(_ type: vknn_type) -> Bool { type == VKNN_INT8 }
+}
+extension UInt8: VknnElement {
+    public static func matches(_ type: vknn_type) -> Bool { type == VKNN_UINT8 || type == VKNN_BOOL }
+}
+extension Int16: VknnElement {
+    public static func matches(_ type: vknn_type) -> Bool { type == VKNN_INT16 }
+}
+extension UInt16: VknnElement {
+    public static func matches(_ type: vknn_type) -> Bool { type == VKNN_UINT16 || type == VKNN_FLOAT16 }
+}
+extension Int32: VknnElement {
+    public static func matches(_ type: vknn_type) -> Bool { type == VKNN_INT32 }
+}
+extension UInt32: VknnElement {
+    public static func matches(_ type: vknn_type) -> Bool { type == VKNN_UINT32 }
+}
+extension Int64: VknnElement {
+    public static func matches(_ type: vknn_type) -> Bool { type == VKNN_INT64 }
+}
+extension UInt64: VknnElement {
+    public static func matches(_ type: vknn_type) -> Bool { type == VKNN_UINT64 }
+}
+
+/// A device, its compiled pipelines and weights, which nets share. Nets keep it alive.
+public final class Context {
+    fileprivate let handle: OpaquePointer
+
+    /// - Parameters:
+    ///   - device: its number, part of its name, or its UUID in hex; nil: the best one.
+    ///   - cache: folder for the driver's compiled pipelines; nil: none is kept.
+    ///   - robust: shaders cannot read outside of buffers.
+    public init(device: String? = nil, cache: String? = nil, robust: Bool = false) throws {
+        var made: OpaquePointer?
+        var why = vknn_message()
+        let status = withText(device) { device in
+            withText(cache) { cache in
+                var options = vknn_context_options()
+                options.device = device
+                options.cache = cache
+                options.robust = robust ? 1 : 0
+                return vknn_context_create(&options, &made, &why)
+            }
+        }
+        guard status == VKNN_OK, let made else { throw VknnError(status: status, description: text(of: why)) }
+        handle = made
+    }
+
+    deinit { vknn_context_destroy(handle) }
+
+    /// Name of the device.
+    public var device: String { String(cString: vknn_context_device(handle)) }
+}
+
+/// A bundle (.vkb file that `vknn export` writes), ready to run. Used by one thread at a time; only
+/// `cancel` may come from another.
+///
+///     let net = try Net(file: path)
+///     try net.set("data", pixels)              // [Float]
+///     try net.run()
+///     let scores: [Float] = try net.get("prob")
+public final class Net {
+    private let context: Context
+    private let handle: OpaquePointer
+
+    /// An input or output.
+    public struct Port {
+        public let name: String
+        public let type: vknn_type
+        public let shape: [Int]
+        public let bytes: Int
+        /// "NHWC"; empty where the format has none.
+        public let layout: String
+        /// "RGB": takes pictures; else empty.
+        public let picture: String
+        /// Elements stand for scale * (stored - zeroPoint); nil where they stand for themselves.
+        public let quantization: (scale: Float, zeroPoint: Int)?
+        /// Names of classes.
+        public let labels: [String]
+        /// Whether `shape(of:)` says its sizes behind each run; `shape` is then the most.
+        public let isOpen: Bool
+    }
+
+    /// - Parameters:
+    ///   - shapes: one of the bundle's, "data=3,224,224"; nil: its first.
+    ///   - target: one of the bundle's; nil: the first that suits the device.
+    ///   - sha256: 32 bytes; nothing of another bundle is used.
+    ///   - timeLimit: seconds of a run; 0: 30.
+    public init(
+        file: String, context: Context? = nil, shapes: String? = nil, target: String? = nil,
+        sha256: [UInt8]? = nil, timeLimit: Double = 0
+    ) throws {
+        if let sha256, sha256.count != 32 {
+            let text = "a SHA-256 has 32 bytes, not \(sha256.count)"
+            throw VknnError(status: VKNN_ERROR_ARGUMENT, description: text)
+        }
+        let context = try context ?? Context()
+        var made: OpaquePointer?
+        var why = vknn_message()
+        let status = withText(shapes) { shapes in
+            withText(target) { target in
+                withBytes(sha256) { sha256 in
+                    var options = vknn_net_options()
+                    options.shapes = shapes
+                    options.target = target
+                    options.sha256 = sha256
+                    options.time_limit = timeLimit
+                    return vknn_net_open_file(context.handle, file, &options, &made, &why)
+                }
+            }
+        }
+        guard status == VKNN_OK, let made else { throw VknnError(status: status, description: text(of: why)) }
+        self.context = context
+        handle = made
+    }
+
+    deinit { vknn_net_close(handle) }
+
+    /// Bytes of device memory, weights included.
+    public var memory: UInt64 { vknn_net_memory(handle) }
+
+    public var inputs: [Port] { ports(VKNN_INPUT) }
+    public var outputs: [Port] { ports(VKNN_OUTPUT) }
+
+    /// Sizes of an output: behind a run those that it had, where they depend on data.
+    public func shape(of output: String) throws -> [Int] {
+        let port = try find(VKNN_OUTPUT, output)
+        guard port.open != 0 else { return sizes(port.dims, port.rank) }
+        var found = vknn_port().dims
+        let status = withUnsafeMutableBytes(of: &found) {
+            vknn_shape(handle, output, $0.bindMemory(to: UInt64.self).baseAddress)
+        }
+        try check(status)
+        return sizes(found, port.rank)
+    }
+
+    /// Gives an input its elements, all of them. The type must be the port's.
+    public func set<Element: VknnElement>(_ input: String, _ data: [Element]) throws {
+        try checkType(try find(VKNN_INPUT, input), Element.self)
+        try data.withUnsafeBytes { try setBytes(input, $0) }
+    }
+
+    /// Whatever the type is: for pictures and memory of other frameworks.
+    public func setBytes(_ input: String, _ data: UnsafeRawBufferPointer) throws {
+        try check(vknn_set(handle, input, data.baseAddress, data.count))
+    }
+
+    /// An output's elements. The type must be the port's.
+    public func get<Element: VknnElement>(
+        _ output: String, as type: Element.Type = Element.self
+    ) throws -> [Element] {
+        try checkType(try find(VKNN_OUTPUT, output), Element.self)
+        let count = try shape(of: output).reduce(1, *)
+        return try [Element](unsafeUninitializedCapacity: count) { buffer, initialized in
+            let bytes = UnsafeMutableRawBufferPointer(
+                start: buffer.baseAddress, count: count * MemoryLayout<Element>.stride)
+            try getBytes(output, into: bytes)
+            initialized = count
+        }
+    }
+
+    public func getBytes(_ output: String, into data: UnsafeMutableRawBufferPointer) throws {
+        try check(vknn_get(handle, output, data.baseAddress, data.count))
+    }
+
+    /// Runs from inputs to outputs, and waits.
+    public func run() throws { try check(vknn_run(handle)) }
+    /// Begins a run; `wait` waits for it, no longer than the time limit.
+    public func submit() throws { try check(vknn_submit(handle)) }
+    public func wait() throws { try check(vknn_wait(handle)) }
+    /// Ends the waiting for a run, from any thread.
+    public func cancel() { vknn_cancel(handle) }
+    /// State takes its first values again.
+    public func reset() throws { try check(vknn_reset(handle)) }
+
+    /// Runs the bundle's example, in place of inputs and outputs: whether the device computes what the
+    /// bundle says, and a line an output, how far it is off.
+    public func test() throws -> (isRight: Bool, text: String) {
+        var lines: UnsafeMutablePointer<CChar>?
+        let status = vknn_test(handle, &lines)
+        let text = taken(lines)
+        if status != VKNN_ERROR_DIFFERS { try check(status) }
+        return (status == VKNN_OK, text)
+    }
+
+    /// Times of so many runs, step by step, as JSON for `vknn profile`.
+    public func profile(runs: UInt32 = 1) throws -> String {
+        var json: UnsafeMutablePointer<CChar>?
+        let status = vknn_profile(handle, runs, &json)
+        let text = taken(json)
+        try check(status)
+        return text
+    }
+
+    private func ports(_ direction: vknn_direction) -> [Port] {
+        (0..<vknn_ports(handle, direction)).compactMap { index in
+            var port = vknn_port()
+            guard vknn_describe(handle, direction, index, &port) == VKNN_OK else { return nil }
+            let labels = (0..<port.labels).map { label in
+                vknn_label(handle, &port, label).map { String(cString: $0) } ?? ""
+            }
+            return Port(
+                name: String(cString: port.name), type: port.type, shape: sizes(port.dims, port.rank),
+                bytes: port.bytes, layout: String(cString: port.layout),
+                picture: String(cString: port.picture),
+                quantization: port.quantized == 0 ? nil : (port.scale, Int(port.zero_point)), labels: labels,
+                isOpen: port.open != 0)
+        }
+    }
+
+    private func find(_ direction: vknn_direction, _ name: String) throws -> vknn_port {
+        var port = vknn_port()
+        try check(vknn_find(handle, direction, name, &port))
+        return port
+    }
+
+    private func checkType<Element: VknnElement>(_ port: vknn_port, _ type: Element.Type) throws {
+        guard Element.matches(port.type) else {
+            let text = "'\(String(cString: port.name))' has elements of another type than \(type)"
+            throw VknnError(status: VKNN_ERROR_ARGUMENT, description: text)
+        }
+    }
+
+    private func check(_ status: vknn_status) throws {
+        guard status == VKNN_OK else {
+            throw VknnError(status: status, description: String(cString: vknn_net_message(handle)))
+        }
+    }
+
+    private func taken(_ text: UnsafeMutablePointer<CChar>?) -> String {
+        guard let text else { return "" }
+        defer { vknn_free(nil, text) }
+        return String(cString: text)
+    }
+}
+
+/// Devices, a line each.
+public func devices() throws -> String {
+    var lines: UnsafeMutablePointer<CChar>?
+    var why = vknn_message()
+    let status = vknn_devices(nil, &lines, &why)
+    guard status == VKNN_OK, let lines else { throw VknnError(status: status, description: text(of: why)) }
+    defer { vknn_free(nil, lines) }
+    return String(cString: lines)
+}
+
+private func text(of message: vknn_message) -> String {
+    withUnsafeBytes(of: message.text) { String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self) }
+}
+
+private func sizes<Tuple>(_ dims: Tuple, _ rank: UInt32) -> [Int] {
+    withUnsafeBytes(of: dims) { $0.bindMemory(to: UInt64.self).prefix(Int(rank)).map { Int($0) } }
+}
+
+private func withText<Result>(_ text: String?, _ body: (UnsafePointer<CChar>?) -> Result) -> Result {
+    text.map { $0.withCString(body) } ?? body(nil)
+}
+
+private func withBytes<Result>(_ bytes: [UInt8]?, _ body: (UnsafePointer<UInt8>?) -> Result) -> Result {
+    bytes.map { $0.withUnsafeBufferPointer { body($0.baseAddress) } } ?? body(nil)
+}
