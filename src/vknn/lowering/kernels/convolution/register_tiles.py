@@ -23,6 +23,7 @@ from vknn.lowering.kernels.matmul.shared_memory_tiles import (
     FLOAT_DOTS,
     reading_cost,
 )
+from vknn.lowering.kernels.quantized.few_bits import WHOLE, few_constants, weight_bits
 from vknn.lowering.kernels.quantized.requantize import (
     BYTES,
     DOTS,
@@ -71,6 +72,7 @@ class ConvTile(RegisterTile):
     weight_format: str = NUMBERS  # of quantized ops (kernels/quantized/requantize.py)
     float_dots: bool = False  # products of float16 added in pairs
     parts: int = 1  # of the input channels, shared out among a workgroup's subgroups
+    bits: int = WHOLE  # of a weight
 
     @property
     def run(self) -> int:
@@ -78,9 +80,21 @@ class ConvTile(RegisterTile):
         return 4 if self.float_dots else 1
 
     @property
+    def has_few_bits(self) -> bool:
+        """True where weights of 4 or 2 bits are held as such."""
+        return self.bits < WHOLE
+
+    @property
+    def in_quads(self) -> bool:
+        """True where four weights along k lie in one integer, or more."""
+        return bool(self.weight_format) or self.has_few_bits
+
+    @property
     def name(self) -> str:
         """The candidate's name."""
         variant = "shuffle" if self.shuffle else DOTS if self.float_dots else self.weight_format
+        if self.has_few_bits:
+            variant += f"{self.bits}"
         suffix = f"-{variant}" if variant else ""
         prefix = f"split{self.parts}-" if self.parts > 1 else ""
         return f"{prefix}tile{self.pixels}x{self.block}{suffix}"
@@ -116,8 +130,8 @@ def _candidate(problem: Problem, shape: ConvShape, tile: ConvTile, cost: MovingC
 
 
 def _cost(problem: Problem, shape: ConvShape, tile: ConvTile, source: Layout, spared: int) -> float:
-    if tile.weight_format and problem.limits.kind != "cpu":
-        spared += 3 * problem.input(1).size  # four weights lie in a word
+    if tile.in_quads and problem.limits.kind != "cpu":
+        spared += 4 * problem.input(1).size * (32 - tile.bits) // 32  # as many lie in a word
     moved, epilogue = moved_bytes(problem) - spared, epilogue_work(problem.epilogue)
     cost = tiles_cost(problem, shape, tile, moved, epilogue, source)
     return cost + packing_cost(problem)
@@ -142,7 +156,11 @@ def tiles_of_lanes(problem: Problem) -> list[ConvTile]:
         dots = takes_dots(problem)
         tiles = [ConvTile(n, m, lanes, float_dots=dots) for n, m in sizes]
     plain_tiles = [tile for tile in tiles if not tile.shuffle]
-    formats = byte_formats(problem)
+    formats, bits = byte_formats(problem), weight_bits(problem)
+    if bits < WHOLE:  # no other kernel: weights would take more memory
+        names = formats if is_quantized(problem) and by_floats(problem) else [NUMBERS]
+        few = [ConvTile(n, m, lanes, bits=bits) for n, m in sizes]
+        return [replace(t, weight_format=name) for name in names for t in few]
     return tiles + [replace(t, weight_format=name) for name in formats for t in plain_tiles]
 
 
@@ -213,7 +231,7 @@ def tiles_cost(
     steps = shape.taps * _part_channels(shape, tile)
     products: float = tile.products
     loads = tile.loads
-    if tile.weight_format:
+    if tile.in_quads:
         loads, products = tile.pixels + tile.block, _byte_products(problem, tile)
     machine = problem.machine
     if problem.limits.kind == "cpu":
@@ -238,6 +256,8 @@ def tiles_cost(
             epilogue=epilogue,
             parts=tile.parts,
             scaled=scaled,
+            rows=1 if tile.in_quads else 4,
+            unpacked=_UNPACKED if tile.has_few_bits else 0.0,
             alone=0 if machine.scalar else shape.taps * _left(shape, tile, together),
         )
         cost = tile_work.time(machine, lanes)
@@ -279,13 +299,13 @@ def _rounds(shape: ConvShape, tile: ConvTile) -> int:
 def _byte_products(problem: Problem, tile: ConvTile) -> float:
     """Multiplications of vec4s that a step is worth where weights are bytes."""
     products = 4.0 * tile.pixels * tile.block
-    if tile.weight_format == BYTES:
+    if tile.weight_format != DOTS:
         return products + 4 * tile.block  # each byte becomes a float
     return products * 1.1  # dots on CPUs
 
 
 def _emit(emitter: Emitter, shape: ConvShape, tile: ConvTile) -> None:
-    weights = packed_weights(emitter, shape, tile.block, tile.weight_format, tile.run)
+    weights = packed_weights(emitter, shape, tile.block, tile.weight_format, tile.run, tile.bits)
     variant = quantized_variant(emitter, 4, weight_format=tile.weight_format, folds=True)
     emit_tiles(emitter, shape, tile, [emitter.input(0), weights, emitter.output()], variant)
 
@@ -306,6 +326,8 @@ def emit_tiles(
     tiles = ceil_div(shape.pixels, tile.pixels * tile.lanes)
     groups = _group_count(shape, tile)
     defines = {**variant.defines, **scale.defines, "SHUFFLE": int(tile.shuffle)}
+    if tile.has_few_bits:
+        defines["FEW"] = 1
     if tile.float_dots:
         defines["DOTS"] = FLOAT_DOTS
     elif emitter.problem.half_sums and variant.epilogue is not None:
@@ -332,7 +354,8 @@ def _constants(
     problem: Problem, shape: ConvShape, tile: ConvTile, variant: QuantizedVariant
 ) -> dict[str, float | None]:
     """Specialization constants of conv.comp; on CPUs without rounds of loads."""
-    constants = {**tile.spec, "AXES": tap_axes(shape), **variant.spec}
+    few = few_constants(problem, tile.bits, by_dots=tile.weight_format == DOTS)
+    constants = {**tile.spec, "AXES": tap_axes(shape), **variant.spec, **few}
     if _has_rounds(problem, tile):
         joined = int(variant.spec.get("JOIN") or 0)
         constants["STEPS"] = _part_steps(shape, tile, joined)

@@ -96,7 +96,9 @@ def convolve(
     whole = reorder(c.constant(w.view(np.int8) * np.float32(1 / _UNIT), "weights"))
     channels, scale = whole.type.dims[0], c.quant(1).scale.astype(np.float32)
     counts, step, _ = c.add_many(DynamicRound(kind, axis=1, counts=True), x)
-    sums = c.add(ExactConv(op.strides, op.pads, op.dilations, op.group), counts, whole)
+    packed = c.source(1).sub_byte
+    few = {} if packed is None else {"weight_bits": packed.bits, "weight_unit": 1 / _UNIT}
+    sums = c.add(ExactConv(op.strides, op.pads, op.dilations, op.group, **few), counts, whole)
     ones = (1,) * (x.type.rank - 2)
     scales = np.broadcast_to(scale * np.float32(_UNIT), channels).reshape(1, channels, *ones)
     by = c.constant(np.ascontiguousarray(scales), "scale")
