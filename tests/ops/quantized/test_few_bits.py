@@ -47,7 +47,9 @@ def case(name: str, dtype: str, bits: int, scale: float = 2e-3) -> tuple[dict[st
     return given, (x, few(w_shape, bits), bias, q, shift)
 
 
-def names(op: Op, arrays: tuple[Any, ...], constants: tuple[int, ...], kind: str | None) -> set[str]:
+def names(
+    op: Op, arrays: tuple[Any, ...], constants: tuple[int, ...], kind: str | None
+) -> set[str]:
     graph = single_op_graph(op, arrays, constants)
     limits = dataclasses.replace(shared_device().limits, kind=kind or "cpu")
     return {c.name for c in candidates(graph.nodes[0], limits, LoweringOptions())}
@@ -60,7 +62,7 @@ def names(op: Op, arrays: tuple[Any, ...], constants: tuple[int, ...], kind: str
 @pytest.mark.parametrize("kind", KINDS)
 def test_quantized(name: str, bits: int, kind: str | None) -> None:
     settings, arrays = case(name, "int8", bits)
-    op = conv(**settings, zero_in=-17, zero_out=5, low=-100, high=110)
+    op = conv(**settings, zero_in=-17, zero_out=5, low=-100, high=110, weight_bits=bits)
     constants = (1, 2, 3, 4)
     found = names(op, arrays, constants, kind)
     assert all(f.startswith(("tile", "span", "depthwise")) for f in found)
@@ -77,10 +79,12 @@ def test_quantized(name: str, bits: int, kind: str | None) -> None:
 def test_kinds_of_data(name: str, bits: int, kind: str | None) -> None:
     """Unsigned bytes, whose padding is their zero point; int16 with sums of 32 and 64 bits."""
     settings, arrays = case(name, "uint8", bits)
+    settings["weight_bits"] = bits
     op = conv(**settings, zero_in=131, zero_out=100, low=0, high=255, dtype=DType.UINT8)
     given = {"constants": (1, 2, 3, 4), "kind": kind, "access": ("storage",)}
     check_op(op, *arrays, **given)  # type: ignore[arg-type]
     settings, (x, w, bias, q, shift) = case(name, "int16", bits, 1e-5)
+    settings["weight_bits"] = bits
     for rounding, shifts in (("double", bias), ("wide", bias_words(bias.astype(np.int64) << 20))):
         ends = {"low": -32768, "high": 32767, "dtype": DType.INT16, "rounding": rounding}
         check_op(conv(**settings, **ends), x, w, shifts, q, shift, **given)  # type: ignore[arg-type]
@@ -118,7 +122,7 @@ def test_memory(bits: int, kind: str | None, floats: bool, group: int, w_shape: 
     x, _, bias, q, shift = operands((1, channels, 7, 7), w_shape, w_shape[0])
     w = few(w_shape, bits)
     arrays: tuple[Any, ...] = (x, w, bias, q, shift)
-    op: Op = conv(group=group)
+    op: Op = conv(group=group, weight_bits=bits)
     if floats:
         arrays = (x.astype(np.float32), w.astype(np.float32), None)
         op = ExactConv((1, 1), (0,) * 4, (1, 1), group, bits)
@@ -157,10 +161,11 @@ def test_packing(bits: int) -> None:
 
 
 def test_weights_that_are_wider() -> None:
-    """One weight of 8 bits, or none that is not 0, and other kernels are there."""
+    """Where a single one is, they have 8 bits; so have those that are made at run time."""
     settings, arrays = case("3x3", "int8", 4)
+    op = conv(**settings, weight_bits=4)
+    assert not any(n.endswith("bytes") for n in names(op, arrays, (1, 2, 3, 4), None))
     arrays[1][0, 0, 0, 0] = 8
-    op = conv(**settings)
     assert any(n.endswith("bytes") for n in names(op, arrays, (1, 2, 3, 4), None))
-    arrays[1][:] = 0
-    assert any(n.endswith("bytes") for n in names(op, arrays, (1, 2, 3, 4), None))
+    check_op(op, *arrays, constants=(1, 2, 3, 4), access=("storage",), only="tile4x4-bytes")
+    check_op(op, *arrays, constants=(2, 3, 4), access=("storage",))

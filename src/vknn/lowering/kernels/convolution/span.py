@@ -158,7 +158,7 @@ def quantized_tiles(problem: Problem) -> list[SpanTile]:
     Sums of quantized integers in integers do not shuffle, nor weights of few bits.
     """
     tiles = span_tiles(problem.limits)
-    plain = is_quantized(problem) and not by_floats(problem) or weight_bits(problem) < WHOLE
+    plain = (is_quantized(problem) and not by_floats(problem)) or weight_bits(problem) < WHOLE
     return [tile for tile in tiles if not (plain and tile.shuffle)]
 
 
@@ -232,7 +232,9 @@ def span_weights(
     """
     if bits < WHOLE:
         make = functools.partial(pack_span, spans, transposed)
-        return pack_few(emitter, f"span.{spans.group}", make, 4 * spans.count, bits, 4 * spans.block)
+        return pack_few(
+            emitter, f"span.{spans.group}", make, 4 * spans.count, bits, 4 * spans.block
+        )
     if sources is None:
         w = emitter.input(1)
         return pack_on_device(emitter, spans, w, bias, transposed=transposed, depthwise=False)

@@ -1,4 +1,4 @@
-"""Constant weights of 4 and 2 bits, which devices hold as such (shaders/convolution/few_bits.glsl)."""
+"""Constant weights of 4 and 2 bits, held as such by devices (shaders/convolution/few_bits.glsl)."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ def bits_of(low: int, high: int) -> int:
 
 
 def weight_bits(problem: Problem) -> int:
-    """Bits of a convolution's weights: 2 and 4 of constant ones that are no more and not all 0."""
+    """Bits of a convolution's weights: 2 or 4 where its op says so of constant ones."""
     op, w = problem.op, problem.constants[1]
+    if not isinstance(op, ExactConv | QuantizedConv) or op.weight_bits not in (2, 4):
+        return WHOLE
     if w is None or w.size == 0:
         return WHOLE
     if isinstance(op, ExactConv):
         alone = len(problem.inputs) < 3 or problem.inputs[2] is None
-        return op.weight_bits if op.weight_bits in (2, 4) and alone else WHOLE
-    if not isinstance(op, QuantizedConv) or w.dtype.kind == "f":
-        return WHOLE
-    low, high = int(w.min()), int(w.max())
-    return bits_of(low, high) if low or high else WHOLE
+        return op.weight_bits if alone else WHOLE
+    return op.weight_bits if bits_of(int(w.min()), int(w.max())) <= op.weight_bits else WHOLE
 
 
 def few_constants(problem: Problem, bits: int, *, by_dots: bool = False) -> Constants:
