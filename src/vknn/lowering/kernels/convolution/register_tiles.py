@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from vknn.lowering.kernels.convolution.float_dots import takes_dots
 from vknn.lowering.kernels.convolution.packing import allows_packed, packed_weights, weight_blocks
@@ -16,7 +16,7 @@ from vknn.lowering.kernels.convolution.shape import (
     moved_bytes,
     packing_cost,
 )
-from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
+from vknn.lowering.kernels.convolution.tile import ConvTile, can_shuffle, round_steps
 from vknn.lowering.kernels.convolution.tile_times import TileWork
 from vknn.lowering.kernels.matmul.shared_memory_tiles import (
     DOT_WORK,
@@ -51,8 +51,6 @@ from vknn.lowering.kit.workgroups import (
 from vknn.ops.convolution.conv import Conv
 from vknn.plan import DeviceLimits
 
-#: vec4s of sums from which on a lane has no registers left for rounds of loads.
-_MOST_SUMS = 16
 #: Parts of the channels that are tried (workgroups of more leave places on SIMDs that none fits),
 #: least vec4s of channels of one, and waves of a SIMD beyond which parts save nothing.
 _PARTS, _LEAST_CHANNELS, _WAVES_WANTED = (2, 4), 4, 16
@@ -63,41 +61,6 @@ _SLOW_DOTS = 3.5
 #: Instructions that make floats of a vec4 of x, of a word of it and of four words of weights, that
 #: join a vec4 of x to a word, and that requantize a vec4 of sums, on RDNA 2.
 _TAKEN, _TAKEN_BYTES, _UNPACKED, _JOINED_BYTES, _REQUANTIZED = 4.0, 8.0, 16.0, 9.0, 60.0
-
-
-@dataclass(frozen=True)
-class ConvTile(RegisterTile):
-    """A lane's tile of pixels and output channels of one group."""
-
-    weight_format: str = NUMBERS  # of quantized ops (kernels/quantized/requantize.py)
-    float_dots: bool = False  # products of float16 added in pairs
-    parts: int = 1  # of the input channels, shared out among a workgroup's subgroups
-    bits: int = WHOLE  # of a weight
-
-    @property
-    def run(self) -> int:
-        """k of a column of weights that lie beside each other in memory."""
-        return 4 if self.float_dots else 1
-
-    @property
-    def has_few_bits(self) -> bool:
-        """True where weights of 4 or 2 bits are held as such."""
-        return self.bits < WHOLE
-
-    @property
-    def in_quads(self) -> bool:
-        """True where four weights along k lie in one integer, or more."""
-        return bool(self.weight_format) or self.has_few_bits
-
-    @property
-    def name(self) -> str:
-        """The candidate's name."""
-        variant = "shuffle" if self.shuffle else DOTS if self.float_dots else self.weight_format
-        if self.has_few_bits:
-            variant += f"{self.bits}"
-        suffix = f"-{variant}" if variant else ""
-        prefix = f"split{self.parts}-" if self.parts > 1 else ""
-        return f"{prefix}tile{self.pixels}x{self.block}{suffix}"
 
 
 def tiled_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
@@ -369,29 +332,6 @@ def _constants(
 def _has_rounds(problem: Problem, tile: ConvTile) -> bool:
     """True where conv.comp may take rounds of loads: CPU drivers want one loop over all."""
     return problem.limits.kind != "cpu" and not tile.shuffle
-
-
-def round_steps(channels: int, tile: ConvTile, joined: int = 0) -> int:
-    """Specialization constant STEPS on GPUs: vec4s of channels whose loads stand together.
-
-    As many as keep four loads in flight and lie before eight vec4s of sums at most (code grows
-    with them); twice as many with dot products, which take a half or a quarter of the time. No more
-    than there are ``channels`` (vec4s of a group), and than sums may wait to be joined (``joined``,
-    0: any number). Of these the number that leaves the fewest rounds: a vec4 that fills no round is
-    a round of its own. -1, a loop over taps alone, where there is only one vec4; 0, one loop over
-    all, for 16 vec4s of sums, which leave no registers to a tap's places.
-    """
-    sums = tile.pixels * tile.block
-    dots = tile.float_dots or tile.weight_format == DOTS
-    if sums >= _MOST_SUMS:
-        return 0
-    if channels == 1:
-        return -1
-    most = min(4 // tile.pixels, max(1, 8 // sums)) * (2 if dots else 1)
-    most = min(most, channels)
-    if joined and not dots:
-        most = min(most, joined)
-    return min(range(most, 0, -1), key=lambda steps: channels // steps + channels % steps)
 
 
 def push_constants(shape: ConvShape, tiles: int, groups: int, width: int) -> dict[str, int]:
