@@ -34,9 +34,10 @@ planned as soon as the data are known, and kept for the next time.
 - **Random numbers** are LiteRT's where there is a seed (its low 32 bits count), and go on from run
   to run, inputs of other sizes too (there LiteRT begins anew). Seeded operators in a branch, a loop
   or a composite begin anew whenever that is entered.
-- **Weights of 4 and 2 bits** stay packed on the device in FULLY_CONNECTED, with scales of channels
-  or of blocks (float activations), and where GATHER and EMBEDDING_LOOKUP read whole rows; in
-  convolutions they are bytes there.
+- **Weights of 4 and 2 bits** stay packed on the device, and kernels decode them: in
+  FULLY_CONNECTED, with scales of channels or of blocks (float activations), in CONV_2D and
+  DEPTHWISE_CONV_2D (4 bits), and where GATHER and EMBEDDING_LOOKUP read whole rows. Groups of a
+  convolution that fill no vec4s of channels take more room, as those of other weights do.
 - **Large files** are mapped, with buffers behind the tables or in files beside the model, which no
   name may lead out of its folder. They must not be written while a session is open.
 - **Composites** run as the subgraph that they name. Regions of one operator have a kernel; others

@@ -23,6 +23,12 @@
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0 QUANT=3,4 RESIDUAL=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0 QUANT=3,4 BYTES=1,2
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0 QUANT=3,4 BYTES=1,2 RESIDUAL=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=0 SHUFFLE=0 FEW=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=0 SHUFFLE=0 FEW=1 HALF=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0 QUANT=2,3,4 FEW=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0 QUANT=3,4 RESIDUAL=1 FEW=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0 QUANT=3,4 BYTES=1,2 FEW=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0 QUANT=3,4 BYTES=1,2 RESIDUAL=1 FEW=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #if SHUFFLE
@@ -44,6 +50,7 @@
 // SCALED: see convolution/scale.glsl.
 // SPLIT, for images of few pixels on GPUs: the subgroups of a workgroup share out the input channels.
 // QUANT: quantized integers, requantized (quantized/sums.glsl, which has the bias too).
+// FEW: weights of 4 or 2 bits (convolution/few_bits.glsl), without a bias.
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 #include "convolution/sums.glsl"

@@ -3,6 +3,10 @@
 #pragma vknn variants ACCESS=0,1,2 ELEM=0 HALF=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 QUANT=1,2
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 QUANT=1 BYTES=1,2
+#pragma vknn variants ACCESS=0,1,2 ELEM=0 FEW=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=0 HALF=1 FEW=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 QUANT=2,4 FEW=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 QUANT=4 BYTES=1,2 FEW=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 // Depthwise convolution of one to three spatial axes, one output channel for each input channel. A
@@ -11,6 +15,8 @@
 // x [N, c4, D, H, W] and y [N, c4, D, H, W] in C4. w: [c4][tap] vec4s, then the bias, [c4].
 //
 // QUANT: quantized integers, requantized (quantized/sums.glsl, which has the bias too).
+// FEW: weights of 4 or 2 bits (convolution/few_bits.glsl), of which four in a row make a quad, without a bias;
+// then an input channel may have MULTIPLIER output channels, and `c4` counts these.
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 #include "convolution/sums.glsl"
@@ -24,6 +30,9 @@ layout(constant_id = 11) const int KERNEL = 3;    // along the row
 layout(constant_id = 12) const int STRIDE = 1;    // along the row
 layout(constant_id = 13) const int DILATION = 1;  // along the row
 layout(constant_id = 14) const int AXES = 2;      // spatial axes: 3, or at most 2
+#if FEW
+layout(constant_id = 15) const int MULTIPLIER = 1;
+#endif
 const int SPAN = (TX - 1) * STRIDE + (KERNEL - 1) * DILATION + 1;
 
 layout(push_constant) uniform P {
@@ -49,7 +58,17 @@ void main() {
         plane = divide(plane, p.out_d);
         layer -= plane * p.out_d;
     }
-    int c = plane - divide(plane, p.c4) * p.c4;
+    int image = divide(plane, p.c4);
+    int c = plane - image * p.c4;
+#if FEW
+    // The output channels of a vec4 have theirs in one of the input's: 4 times MULTIPLIER have.
+    ivec4 lanes = ivec4(0, 1, 2, 3);
+    if (MULTIPLIER > 1) {
+        int source = c / MULTIPLIER;
+        plane = image * ((p.channels / MULTIPLIER + 3) / 4) + source;
+        lanes = (4 * c + lanes) / MULTIPLIER - 4 * source;
+    }
+#endif
     int left = first * STRIDE - p.pad_w;
 
     VEC4 sum[TX];
@@ -78,10 +97,18 @@ void main() {
             int at_x = left + s;
             bool valid = inside && uint(at_x) < uint(in_w);
             INPUT_FACTOR v = TAKE(LOAD_X(x, from + (valid ? at_x : 0)));
+#if FEW
+            if (MULTIPLIER > 1) v = INPUT_FACTOR(v[lanes.x], v[lanes.y], v[lanes.z], v[lanes.w]);
+#endif
             a[s] = valid ? v : OUTSIDE;
         }
         [[unroll]] for (int kx = 0; kx < KERNEL; kx++) {
+#if FEW
+            int tap = weight + kx, quad = tap / 4;
+            FACTOR k = ROW_OF_FEW(LOAD4(w, quad / SHARING), quad % SHARING, tap % 4);
+#else
             WEIGHT4 k = LOAD4(w, weight + kx);
+#endif
             [[unroll]] for (int i = 0; i < TX; i++)
                 SUM(sum, partial)[i] =
                     MULTIPLY_ADD(a[i * STRIDE + kx * DILATION], k, SUM(sum, partial)[i]);

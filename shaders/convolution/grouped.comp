@@ -3,6 +3,9 @@
 #pragma vknn variants ACCESS=0,1,2 ELEM=0 SHUFFLE=0,1 HALF=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0,1 QUANT=1
 #pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0 QUANT=2
+#pragma vknn variants ACCESS=0,1,2 ELEM=0 SHUFFLE=0 FEW=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=0 SHUFFLE=0 FEW=1 HALF=1
+#pragma vknn variants ACCESS=0,1,2 ELEM=1 SHUFFLE=0 QUANT=2,4 FEW=1
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #if SHUFFLE

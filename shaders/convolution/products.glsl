@@ -23,11 +23,25 @@
 #endif
 #endif
 
+#if FEW
+// Where the quad of a step's vec4 of output channels lies, and which of those there it is. A step's are
+// read together where they fill whole ivec4s.
+const bool WHOLE_QUADS = TM % SHARING == 0;
+#define PLACE_OF_QUAD(place, j) (WHOLE_QUADS ? (place) / SHARING + (j) / SHARING : ((place) + (j)) / SHARING)
+#define PART_OF_QUAD(place, j) (WHOLE_QUADS ? (j) % SHARING : ((place) + (j)) % SHARING)
+#endif
+
 #if QUANT == 3
+#if FEW
+#define WEIGHT_BYTES(name, place, j) \
+    BYTES_OF_FEW(LOAD4(name, PLACE_OF_QUAD(place, j)), PART_OF_QUAD(place, j))
+#else
+#define WEIGHT_BYTES(name, place, j) WEIGHT(name, place, 0, j)
+#endif
 #define ADD_PRODUCTS(sum, partial, a, name, place) \
     [[unroll]] for (int i_ = 0; i_ < TN; i_++) { ADD_DATA(partial, i_ * TM, a[i_]) } \
     [[unroll]] for (int j_ = 0; j_ < TM; j_++) { \
-        ivec4 b = WEIGHT(name, place, 0, j_); \
+        ivec4 b = WEIGHT_BYTES(name, place, j_); \
         [[unroll]] for (int i_ = 0; i_ < TN; i_++) sum[i_ * TM + j_] += dots(a[i_], b); \
     }
 #elif defined(DOTS)
@@ -42,7 +56,13 @@
         } \
     }
 #else
-#if QUANT == 4
+#if FEW
+#define WEIGHT_FACTORS(name, place, j) \
+    ivec4 b = LOAD4(name, PLACE_OF_QUAD(place, j)); \
+    int part_ = PART_OF_QUAD(place, j); \
+    FACTOR b0 = ROW_OF_FEW(b, part_, 0), b1 = ROW_OF_FEW(b, part_, 1); \
+    FACTOR b2 = ROW_OF_FEW(b, part_, 2), b3 = ROW_OF_FEW(b, part_, 3);
+#elif QUANT == 4
 #define WEIGHT_FACTORS(name, place, j) \
     ivec4 b = WEIGHT(name, place, 0, j); \
     vec4 b0 = ROW_OF_BYTES(b, 0), b1 = ROW_OF_BYTES(b, 1); \

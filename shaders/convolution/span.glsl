@@ -12,6 +12,7 @@
 //
 // SHUFFLE: see convolution/products.glsl.
 // QUANT: quantized integers, requantized (quantized/sums.glsl, which has the bias too).
+// FEW: weights of 4 or 2 bits (convolution/few_bits.glsl), without a bias.
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
 #include "convolution/sums.glsl"
@@ -23,7 +24,7 @@ OUTPUT4(2, y);
 layout(constant_id = 10) const int TN = 4;
 layout(constant_id = 11) const int TM = 4;
 layout(constant_id = 12) const int AXES = 2;  // spatial axes that taps run over: 2 or 3
-#define FLOATS (!QUANT && ELEM == 0)
+#define FLOATS (!QUANT && ELEM == 0 && !FEW)
 #if FLOATS
 layout(constant_id = 13) const int AGAIN = 0;  // results that are NaN are computed anew, see below
 #endif
@@ -131,7 +132,7 @@ void main() {
         steps *= count.z;
         taps *= kernel.z;
     }
-    int base = block * taps * span * 4 * TM;
+    int base = block * taps * span * WEIGHT_ROWS * TM;
     int c = 0;
     ivec3 k = ivec3(0);
     // One loop over taps and channels, without branches: CPU drivers run the body of a loop once
@@ -141,7 +142,7 @@ void main() {
         ivec3 moved = k * reach, tap = tap0 + k * step_;
         int number = tap.y * kernel.x + tap.x;
         if (AXES == 3) number += tap.z * kernel.y * kernel.x;
-        int weight = base + (number * span + c) * 4 * TM;
+        int weight = base + (number * span + c) * WEIGHT_ROWS * TM;
         INPUT_FACTOR a[TN];
         [[unroll]] for (int i = 0; i < TN; i++) {
             ivec3 at = origin[i] + moved;

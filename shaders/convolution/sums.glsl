@@ -7,12 +7,18 @@
 // the result of sum `k` of the array, for place `at` of y, vec4 `m` of the `m4` of output channels; it
 // needs READ_SETTING before it. With QUANT and RESIDUAL it is the sum with `other`, another quantized tensor
 // of the shape of y (binding 4).
+//
+// FEW: weights are integers of WEIGHT_BITS bits (convolution/few_bits.glsl), and with QUANT 0 multiplied by UNIT.
 
 #ifndef VKNN_CONVOLUTION_SUMS_GLSL
 #define VKNN_CONVOLUTION_SUMS_GLSL
 
 #ifndef QUANT
 #define QUANT 0
+#endif
+
+#ifndef FEW
+#define FEW 0
 #endif
 
 // BYTES: y is in C4B; 1: x as well. INPUT_X and OUTPUT_Y declare them.
@@ -63,7 +69,11 @@
 #endif
 #define MOVE_SUM(sums, k) sums[k] = sums[k + 1];
 #define ADD_CENTRED(sums, partial, rows, columns)
+#if FEW
+#define INPUT4W(b, name) INPUT4I(b, name)
+#else
 #define INPUT4W(b, name) INPUT4(b, name)
+#endif
 #define WEIGHT4 VEC4
 #define INPUT_FACTOR VEC4
 #define TAKE(v) (v)
@@ -75,8 +85,13 @@
 #define MOST_PARTIAL_STEPS 0
 #endif
 #define READ_SETTING(m, m4)
+#if FEW
+#define WEIGHT_ROWS 1
+#define BIAS(i) VEC4(0)
+#else
 #define WEIGHT_ROWS 4
 #define BIAS(i) LOAD4(w, i)
+#endif
 #if ELEM == 0
 #define MULTIPLY_ADD(a, b, c) fma(a, b, c)
 #define RESULT(sums, k, at, m) END(sums[k], at, m)
@@ -84,6 +99,10 @@
 #define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
 #define RESULT(sums, k, at, m) sums[k]
 #endif
+#endif
+
+#if FEW
+#include "convolution/few_bits.glsl"
 #endif
 
 // Moves each sum to the place before it.

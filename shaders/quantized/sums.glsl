@@ -66,7 +66,11 @@ INPUT4I(SETTING_BINDING + 1, other);
 #define HEAD_ROWS (RESIDUAL != 0 ? 4 : 1)
 
 // vec4s of weights that a vec4 of k takes for a vec4 of output channels.
+#if defined(FEW) && FEW
+#define WEIGHT_ROWS 1
+#else
 #define WEIGHT_ROWS (QUANT >= 3 ? 1 : 4)
+#endif
 #if QUANT == 3
 #ifndef COOPERATIVE
 ivec4 dots(int a, ivec4 b) {

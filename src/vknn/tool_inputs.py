@@ -13,7 +13,7 @@ from vknn.errors import InputError, naming
 from vknn.formats import TensorSpec
 from vknn.precision import Precision
 from vknn.runtime import Device
-from vknn.session import Session
+from vknn.session import Session, by_signature
 
 Path = str | os.PathLike[str]
 Shapes = Mapping[str, tuple[int, ...]]
@@ -33,14 +33,16 @@ def opened(
     precision: Precision = "fp32",
     arithmetic: str = "fp32",
     disable: str | Iterable[str] = (),
+    signature: str | None = None,
 ) -> Iterator[Session]:
     """The session given, or one made for the duration from a file with these options.
 
-    The errors inside the block name the model's file.
+    With ``signature`` it is as one that runs that. The errors inside the block name the model's
+    file.
     """
     if isinstance(model, Session):
         with naming(model.model.file):
-            yield model
+            yield by_signature(model, signature)
         return
     with (
         Session(
@@ -53,7 +55,7 @@ def opened(
         ) as session,
         naming(session.model.file),
     ):
-        yield session
+        yield by_signature(session, signature)
 
 
 def complete_feeds(

@@ -86,3 +86,8 @@ def test_verify_and_profile_take_one(capsys: pytest.CaptureFixture[str], model: 
     found = run_json(capsys, "profile", model, "--signature", "other", "--runs", 1)
     layers = {layer for command in found["commands"] for layer in command["layers"]}
     assert layers == {"b", "c"}
+    once = ("--runs", 1, "--warmup", 0)
+    found = run_json(capsys, "bench", model, "--signature", "other", *once)
+    assert [len(series["all"]) for series in found["runs"]] == [1]
+    assert main(["bench", str(model), "--signature", "decode"]) == 2
+    assert "the model has no signature 'decode'" in capsys.readouterr().err

@@ -9,6 +9,7 @@ import numpy as np
 from vknn.graph import DType, Op
 from vknn.ops.bits import BitShift, BitwiseAnd, BitwiseNot, BitwiseOr, BitwiseXor
 from vknn.ops.casting import BitCast
+from vknn.ops.convolution.conv import ExactConv
 from vknn.ops.elementwise import logic
 from vknn.ops.indexing.gather import GatherND, SearchSorted
 from vknn.ops.indexing.scatter import ScatterND
@@ -40,6 +41,7 @@ def cases() -> Iterator[Given]:
     yield from _choices()
     yield from _fixed_point()
     yield from _products()
+    yield from _few_bits()
     indices = ((1, 5, 2), I32)
     yield GatherND(), ((7, 9, 5), indices), ()
     yield ScatterND(), ((7, 9, 5), indices, (1, 5, 5)), ()
@@ -109,5 +111,17 @@ def _products() -> Iterator[Given]:
     yield DynamicRound("asymmetric", 1), (IMAGE,), ()
 
 
-def _conv(rounding: str, group: int = 1) -> Op:
-    return QuantizedConv((1, 1), (1, 1, 1, 1), (1, 1), group, rounding=rounding)
+def _few_bits() -> Iterator[Given]:
+    """Convolutions by weights of 4 and 2 bits."""
+    for group, channels, maps in ((1, 13, 21), (13, 13, 13), (13, 13, 26), (3, 9, 6)):
+        image, weights = (1, channels, 9, 11), (maps, channels // group, 3, 3)
+        settings = (((maps,), I32),) * 3
+        for x in (I8, I16):
+            op = _conv("double", group, weight_bits=4)
+            yield op, ((image, x), (weights, I8), *settings), (1, 2, 3, 4)
+        exact = ExactConv((1, 1), (1, 1, 1, 1), (1, 1), group, weight_bits=2)
+        yield exact, (image, weights), (1,)
+
+
+def _conv(rounding: str, group: int = 1, **settings: int) -> Op:
+    return QuantizedConv((1, 1), (1, 1, 1, 1), (1, 1), group, rounding=rounding, **settings)

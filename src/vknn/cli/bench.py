@@ -14,6 +14,7 @@ from vknn.cli.arguments import (
     add_inputs,
     add_model,
     add_runs,
+    add_signature,
     disabled,
     model_files,
     opened,
@@ -33,6 +34,7 @@ _CACHES = ("VKNN_CACHE_DIR", "MESA_SHADER_CACHE_DIR", "__GL_SHADER_DISK_CACHE_PA
 
 def add(parser: argparse.ArgumentParser) -> None:
     add_model(parser, optional=True)
+    add_signature(parser)
     add_inputs(parser, random=True)
     add_runs(parser, runs=20, warmup=3)
     parser.add_argument("--peer", choices=PEERS, help="measure this engine too, in turn")
@@ -63,6 +65,7 @@ def run(args: argparse.Namespace) -> None:
         result = bench(
             files.model,
             feeds,
+            signature=args.signature,
             weights=files.weights,
             device=args.device,
             precision=args.precision,

@@ -64,6 +64,7 @@ def verify_over(
     records: Records,
     *,
     limit: int | None = None,
+    signature: str | None = None,
     weights: str | os.PathLike[str] | None = None,
     device: str = "auto",
     precision: Precision = "fp32",
@@ -89,6 +90,7 @@ def verify_over(
             :class:`vknn.crosscheck.InputRecord`, which has a name and may stand for one that could
             not be read. An iterator is read as far as it is needed.
         limit: Inputs at most; None: all.
+        signature: Key of the signature that is run, as for :meth:`vknn.Session.run`.
         weights: As for :func:`vknn.verify`, and so are the others; ``progress`` is told the number
             of inputs done.
 
@@ -103,7 +105,12 @@ def verify_over(
         keep_arrays=False,
     )
     with opened(
-        model, weights, device=device, precision=precision, arithmetic=arithmetic
+        model,
+        weights,
+        device=device,
+        precision=precision,
+        arithmetic=arithmetic,
+        signature=signature,
     ) as session:
         name = None if isinstance(model, Session) else str(model)
         gathered = ReportGathering()

@@ -15,7 +15,7 @@ from vknn.crosscheck.metrics import Metric, named_metrics
 from vknn.crosscheck.report import VerifyReport
 from vknn.graph.layers import layers_of
 from vknn.precision import Precision
-from vknn.session import Session, by_signature, engine_of
+from vknn.session import Session, engine_of
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
 
 
@@ -90,9 +90,13 @@ def verify(
         metrics=asked_metrics(metrics, metric),
     )
     with opened(
-        model, weights, device=device, precision=precision, arithmetic=arithmetic
-    ) as opened_session:
-        session = by_signature(opened_session, signature)
+        model,
+        weights,
+        device=device,
+        precision=precision,
+        arithmetic=arithmetic,
+        signature=signature,
+    ) as session:
         feeds = complete_feeds(session, inputs, shapes, seed)
         name = None if isinstance(model, Session) else str(model)
         engine = engine_of(session)

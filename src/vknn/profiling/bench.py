@@ -21,7 +21,7 @@ from vknn.ops.detection.order import in_order_of
 from vknn.precision import Precision
 from vknn.profiling.peer import NcnnPeer
 from vknn.rich_text import text_of
-from vknn.session import Session, engine_of
+from vknn.session import Session, by_signature, engine_of
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds
 
 Path = str | os.PathLike[str]
@@ -134,6 +134,7 @@ def bench(
     path: Path,
     inputs: Mapping[str, np.ndarray] | None = None,
     *,
+    signature: str | None = None,
     weights: Path | None = None,
     device: str = "auto",
     precision: Precision = "fp32",
@@ -151,6 +152,7 @@ def bench(
     Args:
         path: The model file.
         inputs: Arrays by name; random ones stand in for those that are missing.
+        signature: Key of the signature that is run, as for :meth:`vknn.Session.run`.
         weights: The model's second file, as for :class:`vknn.Session`.
         device: As for :class:`vknn.Session`.
         precision: As for :class:`vknn.Session`.
@@ -177,7 +179,8 @@ def bench(
         raise VknnError(f"no peer is called {peer!r}; known: {', '.join(PEERS)}")
     with ExitStack() as stack:
         cold: dict[str, float] = {}
-        session = _open(path, weights, device, (precision, arithmetic), disable, cold, stack)
+        whole = _open(path, weights, device, (precision, arithmetic), disable, cold, stack)
+        session = by_signature(whole, signature)
         feeds = complete_feeds(session, inputs, shapes, seed)
         outputs = _first_run(session, feeds, cold)
         other = _peer(path, weights, session, stack) if peer else None

@@ -273,6 +273,7 @@ def profile(
     model: str | os.PathLike[str] | Session,
     inputs: Mapping[str, np.ndarray] | None = None,
     *,
+    signature: str | None = None,
     runs: int = 10,
     warmup: int = 2,
     weights: str | os.PathLike[str] | None = None,
@@ -291,6 +292,7 @@ def profile(
     Args:
         model: A model file or an open session.
         inputs: Arrays by name; random ones stand in for those that are missing.
+        signature: Key of the signature that is run, as for :meth:`vknn.Session.run`.
         runs: How many runs of each kind are measured.
         warmup: How many go before them.
         weights: The model's second file, as for :class:`vknn.Session`.
@@ -315,7 +317,12 @@ def profile(
     if runs < 1:
         raise VknnError(f"runs={runs}: at least one run is needed")
     with opened(
-        model, weights, device=device, precision=precision, arithmetic=arithmetic
+        model,
+        weights,
+        device=device,
+        precision=precision,
+        arithmetic=arithmetic,
+        signature=signature,
     ) as session:
         feeds = complete_feeds(session, inputs, shapes, seed)
         if session.model.variables:  # what fills them is not part of most runs

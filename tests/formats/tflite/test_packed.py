@@ -151,6 +151,39 @@ def test_weights_of_devices(bits: int, data: str, save: Any) -> None:
 
 @pytest.mark.device
 @pytest.mark.parametrize(
+    ("data", "w_shape", "kept", "multiplier"),
+    [
+        ("int8", (64, 3, 3, 32), 64, 0),
+        ("float32", (64, 3, 3, 32), 0, 0),
+        ("int16", (64, 1, 1, 128), 64, 0),
+        ("int8", (1, 7, 7, 96), 96, 1),
+        ("int8", (1, 7, 7, 96), 96, 3),
+    ],
+)
+def test_convolutions_of_devices(
+    data: str, w_shape: tuple[int, ...], kept: int, multiplier: int, save: Any
+) -> None:
+    """Half a byte a weight. ``kept``: output channels with multipliers and shifts; ``multiplier``:
+    of a depthwise one, else 0."""
+    axis, size = 3 if multiplier else 0, 8
+    channels, maps = w_shape[3] // max(1, multiplier), w_shape[axis]
+    net, steps = Net(), {} if data == "float32" else {"scale": 0.1}
+    x = net.tensor("x", (1, size, size, channels), data, **steps)
+    y = net.tensor("y", (1, size, size, maps), data, **steps)
+    numbers = np.random.default_rng(1).integers(-8, 8, w_shape)
+    w = net.tensor("w", data=numbers, dtype="int4", scale=np.linspace(0.1, 1, maps), axis=axis)
+    net.inputs, net.outputs = [x], [y]
+    given = {"stride_h": 1, "stride_w": 1, "depth_multiplier": multiplier}
+    if not multiplier:
+        del given["depth_multiplier"]
+    net.add("DEPTHWISE_CONV_2D" if multiplier else "CONV_2D", [x, w], [y], given)
+    image = TensorType((1, size, size, channels), DType(data))
+    plan = lower(load(save(net.file())).build({"x": image}), shared_device().limits)
+    assert _weight_bytes(plan) <= numbers.size // 2 + 16 * kept + 1200
+
+
+@pytest.mark.device
+@pytest.mark.parametrize(
     ("name", "bits"), [("EMBEDDING_LOOKUP", 4), ("EMBEDDING_LOOKUP", 2), ("GATHER", 4)]
 )
 def test_tables_of_devices(name: str, bits: int, save: Any) -> None:

@@ -16,8 +16,10 @@ from tests.small_model import write_small_model
 from tests.tflite_writer import Table
 
 import vknn
+from vknn.crosscheck import verify_over
 from vknn.errors import InputError, ModelFormatError, ShapeError
 from vknn.formats.tflite.reader import parse_model
+from vknn.profiling import bench
 from vknn.runtime import live_objects
 from vknn.session import by_signature, engine_of
 
@@ -254,3 +256,26 @@ def test_signatures_that_do_not_fit_their_subgraph(
 def test_signatures_of_what_is_missing(given: Table, words: str) -> None:
     with pytest.raises(ModelFormatError, match=words):
         vknn.Session(nets.two_signatures(signature_defs=[given]), device="numpy")
+
+
+def test_tools_take_a_signature(tmp_path: Path, device: Any) -> None:
+    """Of a file and of an open session; their feeds have its names."""
+    path, name = tmp_path / "two.tflite", "numpy" if device == "numpy" else "auto"
+    path.write_bytes(nets.two_signatures())
+    feeds = {"v": np.float32([0, 1, 2])}
+    timed = vknn.profile(path, feeds, signature="other", device=name, runs=1, warmup=0)
+    assert "Neg" in str(timed) and "Exp" in str(timed)
+    times = bench(path, feeds, signature="other", device=name, runs=1, warmup=0)
+    assert len(times.ours.seconds) == 1
+    report = verify_over(path, [feeds, feeds], signature="other", device=name)
+    assert report.ok
+    assert sorted({row.op for row in report.rows}) == ["Exp", "Neg"]
+    with vknn.Session(path, device=device) as session:
+        assert verify_over(session, [feeds], signature="other").ok
+        assert "Exp" in str(vknn.profile(session, feeds, signature="other", runs=1, warmup=0))
+        # The session itself runs what it ran.
+        assert list(session.run({"x:0": X, "w:0": W})) == ["y:0"]
+    calls: list[Any] = [vknn.profile, bench, lambda *a, **k: verify_over(a[0], [], **k)]
+    for call in calls:
+        with pytest.raises(InputError, match=r"two\.tflite.*no signature 'decode'"):
+            call(path, signature="decode", device=name)

@@ -21,7 +21,7 @@ from tests.ops.quantized.test_convolution_sum import UNIT, added
 
 from vknn.graph import DType
 from vknn.lowering import LoweringOptions, candidates, lower
-from vknn.lowering.kernels.convolution.register_tiles import ConvTile, round_steps
+from vknn.lowering.kernels.convolution.tile import ConvTile, round_steps
 from vknn.lowering.kernels.quantized.requantize import BYTES, DOTS
 from vknn.ops.convolution.conv import Conv, ConvInteger
 from vknn.ops.elementwise import Add, Fused, FusedStep, Relu

@@ -220,6 +220,23 @@ def test_gelu_far_below_zero(tmp_path: Path, backend: str) -> None:
     check(one("GELU", *ends, {"approximate": False}), {"x0": x}, tmp_path, backend)
 
 
+def gelu_scales(count: int) -> list[tuple[float, float]]:
+    """Scales of input and output, far apart and near each other."""
+    rng = np.random.default_rng(0)
+    given = 10 ** rng.uniform(-5, -2.5, count)
+    return [(float(a), float(a * 10 ** rng.uniform(-1, 0.3))) for a in given]
+
+
+@pytest.mark.parametrize("approximate", [True, False])
+@pytest.mark.parametrize("count", [7, pytest.param(100, marks=pytest.mark.slow)])
+def test_gelu_at_many_scales(approximate: bool, count: int, tmp_path: Path) -> None:
+    """Each of the 65,536 codes, by the C library's functions."""
+    x = np.arange(-32768, 32768).astype(np.int16)
+    for scales in gelu_scales(count):
+        ends = [[(x.shape, "int16", {"scale": s})] for s in scales]
+        check(one("GELU", *ends, {"approximate": approximate}), {"x0": x}, tmp_path, "numpy")
+
+
 @pytest.mark.parametrize("name", ["REAL", "IMAG", "COMPLEX_ABS"])
 @pytest.mark.parametrize("shape", [(), (0,), (2, 3)])
 def test_parts(name: str, shape: tuple[int, ...], tmp_path: Path, backend: str) -> None:

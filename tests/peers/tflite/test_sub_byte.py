@@ -174,17 +174,53 @@ def test_convolution(data: str, steps: float, tmp_path: Path, backend: str) -> N
     check(net, {"x0": x}, tmp_path, backend)
 
 
-def test_depthwise_convolution(tmp_path: Path, backend: str) -> None:
+@pytest.mark.parametrize("data", ["float32", "int8", "int16"])
+@pytest.mark.parametrize("scales", [1, 9])
+@pytest.mark.parametrize("valid", [0, 1])
+def test_windows_of_convolutions(
+    data: str, scales: int, valid: int, tmp_path: Path, backend: str
+) -> None:
+    """Strides, dilations and groups; an odd count of weights, the last row zeros."""
+    given, wanted = ends(data)
+    w = numbers("int4", (9, 3, 1, 5))
+    w[-1] = 0
+    weights = {"data": w, "scale": np.linspace(0.1, 0.5, scales)}
+    for groups, stride, dilation in ((1, 2, 1), (1, 1, 2), (3, 1, 1))[: 3 if scales > 1 else 2]:
+        shape, size = (1, 7, 7, 5 * groups), np.array([7, 7]) - valid * np.array([2 * dilation, 0])
+        image = (1, *(int(n) for n in -(-size // stride)), 9)
+        strides = dict.fromkeys(("stride_h", "stride_w"), stride)
+        dilations = dict.fromkeys(("dilation_h_factor", "dilation_w_factor"), dilation)
+        net = one(
+            "CONV_2D",
+            [(shape, data, given), (w.shape, "int4", weights), bias(data, 9)],
+            [(image, data, wanted)],
+            {**strides, **dilations, "padding": valid},
+        )
+        x = real(shape) if data == "float32" else codes(shape, data)
+        check(net, {"x0": x}, tmp_path, backend)
+
+
+@pytest.mark.parametrize("multiplier", [1, 3])
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize("scales", [1, 15])
+def test_depthwise_convolution(
+    multiplier: int, dilation: int, scales: int, tmp_path: Path, backend: str
+) -> None:
+    """Of int8 alone: TensorFlow Lite has no other."""
     given, wanted = ends("int8")
-    scale = np.linspace(0.1, 0.3, 4)
-    weights = {"data": numbers("int4", (1, 3, 2, 4)), "scale": scale, "axis": 3}
+    channels, stride = 5 * multiplier, 3 - dilation
+    scale = np.linspace(0.1, 0.3, min(channels, scales))
+    weights = {"data": numbers("int4", (1, 3, 3, channels)), "scale": scale, "axis": 3}
+    inputs = [((2, 6, 6, 5), "int8", given), ((1, 3, 3, channels), "int4", weights)]
+    strides = dict.fromkeys(("stride_h", "stride_w"), stride)
+    dilations = dict.fromkeys(("dilation_h_factor", "dilation_w_factor"), dilation)
     net = one(
         "DEPTHWISE_CONV_2D",
-        [((2, 5, 6, 4), "int8", given), ((1, 3, 2, 4), "int4", weights), bias("int8", 4)],
-        [((2, 5, 6, 4), "int8", wanted)],
-        {"stride_h": 1, "stride_w": 1, "depth_multiplier": 1},
+        [*inputs, bias("int8", channels)],
+        [((2, 6 // stride, 6 // stride, channels), "int8", wanted)],
+        {**strides, **dilations, "depth_multiplier": multiplier},
     )
-    check(net, {"x0": codes((2, 5, 6, 4), "int8")}, tmp_path, backend)
+    check(net, {"x0": codes((2, 6, 6, 5), "int8")}, tmp_path, backend)
 
 
 @pytest.mark.parametrize("dtype", RANGES)

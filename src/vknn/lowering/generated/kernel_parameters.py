@@ -100,11 +100,12 @@ KERNELS: dict[str, tuple[str, str]] = {
         "dilation_h dilation_w pad_d pad_h pad_w",
         "TN=10 TM=11 AXES=12 STEPS?=13 PARTS?=14 PART_LANES?=15 PADDING?=16 JOIN?=20 "
         "ROUNDING?=21 SIGN?=22 FOLDED?=23 OTHER_UNSIGNED?=24 MIXED?=25 CENTRE?=26 "
-        "BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 "
-        "ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 "
-        "ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 "
-        "ep_b_3:float?=114 ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 "
-        "ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
+        "WEIGHT_BITS?=27 UNIT:float?=28 BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 "
+        "ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 "
+        "ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 "
+        "ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 ep_mode_3?=115 ep_code_4?=116 "
+        "ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 "
+        "ep_b_5:float?=122 ep_mode_5?=123",
     ),
     "convolution/conv_transpose": (
         "total tiles c4 span channels group_in group_out bias in_d in_h in_w out_d out_h "
@@ -144,13 +145,13 @@ KERNELS: dict[str, tuple[str, str]] = {
     "convolution/depthwise": (
         "total tiles c4 channels in_h in_w out_h out_w kernel_h stride_h dilation_h pad_h "
         "pad_w bias in_d out_d kernel_d stride_d dilation_d pad_d",
-        "TX=10 KERNEL=11 STRIDE=12 DILATION=13 AXES=14 JOIN?=20 ROUNDING?=21 SIGN?=22 "
-        "FOLDED?=23 OTHER_UNSIGNED?=24 BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 "
-        "ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 "
-        "ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 "
-        "ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 ep_mode_3?=115 ep_code_4?=116 "
-        "ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 "
-        "ep_b_5:float?=122 ep_mode_5?=123",
+        "TX=10 KERNEL=11 STRIDE=12 DILATION=13 AXES=14 MULTIPLIER?=15 JOIN?=20 ROUNDING?=21 "
+        "SIGN?=22 FOLDED?=23 OTHER_UNSIGNED?=24 WEIGHT_BITS?=27 UNIT:float?=28 "
+        "BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 "
+        "ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 "
+        "ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 "
+        "ep_b_3:float?=114 ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 "
+        "ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
     ),
     "convolution/general": (
         "pixels total c4 m4 channels group_in group_out in_d in_h in_w out_h out_w kernel_d "
@@ -168,11 +169,12 @@ KERNELS: dict[str, tuple[str, str]] = {
         "out_w kernel_d kernel_h kernel_w stride_d stride_h stride_w pad_d pad_h pad_w "
         "dilation_d dilation_h dilation_w plane shift",
         "TN=10 TM=11 AXES=12 AGAIN?=13 JOIN?=20 ROUNDING?=21 SIGN?=22 FOLDED?=23 "
-        "BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 "
-        "ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 "
-        "ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 "
-        "ep_b_3:float?=114 ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 "
-        "ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
+        "WEIGHT_BITS?=27 UNIT:float?=28 BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 "
+        "ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 "
+        "ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 "
+        "ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 ep_mode_3?=115 ep_code_4?=116 "
+        "ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 "
+        "ep_b_5:float?=122 ep_mode_5?=123",
     ),
     "convolution/im2col": (
         "count chunk elements in_h in_w out_h out_w kernel_h kernel_w stride_h stride_w pad_h "

@@ -52,8 +52,12 @@ class Conv(FloatConvolution, Convolution):
 class ExactConv(Conv):
     """Conv of integers, or of integers times a power of two, whose sums are exact in float32.
 
-    No kernel computes it that rounds on the way, such as Winograd's.
+    No kernel computes it that rounds on the way, such as Winograd's. ``weight_bits``: of integers
+    that constant w are, times ``weight_unit`` (a power of two); 0 says nothing of them.
     """
+
+    weight_bits: int = 0
+    weight_unit: float = 1.0
 
 
 @attributes

@@ -172,8 +172,10 @@ class QuantizedConv(_RequantizedConvolution, Convolution):
     Inputs x (int8, uint8, int16), w (int8, or int16 of at most 255 in magnitude; its zero point is
     0), bias (None or int32 [M]; with rounding "wide" also [2, M]: low and high words), multiplier
     and shift (int32, [M] or [1]). Formulas: :class:`Requantized`, after TensorFlow Lite's kernels.
+    ``weight_bits``: 4 or 2 where constant w has no more; 0 says nothing of them.
     """
 
+    weight_bits: int = 0
     fusion = Fusion(operands=1)
 
 

@@ -26,8 +26,8 @@ from vknn.lowering.kernels.chain.links import Link
 from vknn.lowering.kernels.convolution.depthwise import pack_depthwise
 from vknn.lowering.kernels.convolution.float_dots import takes_dots
 from vknn.lowering.kernels.convolution.packing import pack_conv, weight_blocks
-from vknn.lowering.kernels.convolution.register_tiles import ConvTile, round_steps
 from vknn.lowering.kernels.convolution.shape import ConvShape
+from vknn.lowering.kernels.convolution.tile import ConvTile, round_steps
 from vknn.lowering.kernels.convolution.tile_times import COUNTED_EPILOGUE, TileWork
 from vknn.lowering.kernels.matmul.float_dots import packed_for_dots
 from vknn.lowering.kernels.matmul.shared_memory_tiles import DOT_WORK, FLOAT_DOTS

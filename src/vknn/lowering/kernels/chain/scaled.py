@@ -20,7 +20,6 @@ from vknn.lowering.kernels.chain.gate import MOST_STEPS, step_constants
 from vknn.lowering.kernels.chain.links import Link
 from vknn.lowering.kernels.convolution.packing import packed_weights
 from vknn.lowering.kernels.convolution.register_tiles import (
-    ConvTile,
     emit_tiles,
     fits_tile,
     split_tiles,
@@ -35,6 +34,7 @@ from vknn.lowering.kernels.convolution.shared_memory import (
     fits_shared,
     shared_cost,
 )
+from vknn.lowering.kernels.convolution.tile import ConvTile
 from vknn.lowering.kernels.convolution.winograd_products import ProductTile, block_of
 from vknn.lowering.kernels.elementwise.broadcasting import operand_layout
 from vknn.lowering.kernels.matmul.cooperative_tiles import CooperativeTile

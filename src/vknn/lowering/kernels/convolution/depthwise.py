@@ -15,7 +15,15 @@ from vknn.lowering.kernels.convolution.shape import (
     packing_cost,
 )
 from vknn.lowering.kernels.convolution.span import channel_spans, pack_on_device
+from vknn.lowering.kernels.quantized.few_bits import (
+    WHOLE,
+    few_constants,
+    pack_few,
+    weight_bits,
+)
 from vknn.lowering.kernels.quantized.requantize import (
+    BYTES,
+    NUMBERS,
     MovingCost,
     in_bytes,
     pack,
@@ -50,7 +58,8 @@ _HELD = {1: (16, 16), 2: (10, 10), 4: (8, 6), 7: (5, 4), 8: (5, 3)}
 
 def depthwise_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     """Candidates of one to eight pixels a lane."""
-    if not shape.is_depthwise:
+    multiplied = shape.is_multiplied and weight_bits(problem) < WHOLE
+    if not (shape.is_depthwise or multiplied):
         return []
     widths = [width for width in (8, 7, 4, 2, 1) if _span(shape, width) <= MOST_SPAN]
     if problem.limits.kind != "cpu":
@@ -73,12 +82,12 @@ def _span(shape: ConvShape, width: int) -> int:
 
 def _lanes(shape: ConvShape, width: int) -> int:
     tiles = ceil_div(shape.size_out[2], width)
-    return shape.batch * shape.c4 * shape.size_out[0] * shape.size_out[1] * tiles
+    return shape.batch * shape.m4 * shape.size_out[0] * shape.size_out[1] * tiles
 
 
 def _fits(problem: Problem, shape: ConvShape, width: int) -> bool:
     limits = problem.limits
-    packed = shape.c4 * (shape.taps + 1)
+    packed = shape.m4 * (shape.taps + 1)
     groups = ceil_div(max(_lanes(shape, width), packed), lane_count(limits))
     rows = shape.kernel[0] * shape.kernel[1]
     return fits(groups, limits) and fits_loops(limits, rows) and fits_buffer(limits, 4 * packed)
@@ -114,10 +123,18 @@ def _time(problem: Problem, shape: ConvShape, width: int, spared: int) -> float:
 
 
 def _emit(emitter: Emitter, shape: ConvShape, width: int) -> None:
-    weights = depthwise_weights(emitter, shape)
+    bits = weight_bits(emitter.problem)
+    few = few_constants(emitter.problem, bits)
+    if few:
+        count = 4 * shape.m4 * shape.taps
+        weights = pack_few(emitter, "depthwise", pack_depthwise, count, bits, 4)
+        few["MULTIPLIER"] = shape.group_out
+    else:
+        weights = depthwise_weights(emitter, shape)
     limits, lanes = emitter.problem.limits, lane_count(emitter.problem.limits)
     total = _lanes(shape, width)
-    variant = quantized_variant(emitter, shape.kernel[2], folds=True)
+    held = BYTES if few else NUMBERS
+    variant = quantized_variant(emitter, shape.kernel[2], weight_format=held, folds=True)
     emitter.dispatch(
         "convolution/depthwise",
         [read4(emitter.input(0)), read4(weights), write(emitter.output()), *variant.bindings],
@@ -131,8 +148,9 @@ def _emit(emitter: Emitter, shape: ConvShape, width: int) -> None:
             "DILATION": shape.dilations[2],
             "AXES": 3 if shape.has_depth else 2,
             **variant.spec,
+            **few,
         },
-        defines=variant.defines,
+        defines={**variant.defines, **({"FEW": 1} if few else {})},
         epilogue=variant.epilogue,
         flops=shape.flops,
     )
@@ -145,9 +163,9 @@ def _push(shape: ConvShape, total: int, width: int) -> dict[str, int]:
     return {
         "total": total,
         "tiles": ceil_div(shape.size_out[2], width),
-        "c4": shape.c4,
+        "c4": shape.m4,
         "channels": shape.channels_out,
-        "bias": shape.c4 * shape.taps,
+        "bias": shape.m4 * shape.taps,
         **{name: value for name, value in geometry.items() if name not in of_the_row},
     }
 

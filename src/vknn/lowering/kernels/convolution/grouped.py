@@ -17,6 +17,7 @@ from vknn.lowering.kernels.convolution.span import (
     span_cost,
     spans_fit,
 )
+from vknn.lowering.kernels.quantized.few_bits import WHOLE, weight_bits
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter
 from vknn.lowering.kit.layouts import Layout, ceil_div
@@ -27,9 +28,11 @@ from vknn.lowering.kit.problem import Problem
 def grouped_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     """A candidate for each tile where a vec4 of channels belongs to several groups.
 
-    Where each channel is a group of its own, the depthwise kernel alone is offered.
+    Where each channel is a group of its own, the depthwise kernel alone is offered; also where it
+    has several output channels and weights of few bits.
     """
-    if shape.whole_vectors or shape.is_depthwise:
+    multiplied = shape.is_multiplied and weight_bits(problem) < WHOLE
+    if shape.whole_vectors or shape.is_depthwise or multiplied:
         return []
     found = [_candidate(problem, shape, tile) for tile in quantized_tiles(problem)]
     return [c for c in found if c is not None]

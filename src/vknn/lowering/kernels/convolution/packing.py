@@ -10,7 +10,8 @@ import numpy as np
 from vknn.graph import DType
 from vknn.lowering.kernels.convolution.shape import ConvShape, constant_weights, has_bias
 from vknn.lowering.kernels.matmul.float_dots import packed_for_dots
-from vknn.lowering.kernels.quantized.requantize import NUMBERS, pack
+from vknn.lowering.kernels.quantized.few_bits import WHOLE, pack_few
+from vknn.lowering.kernels.quantized.requantize import DOTS, NUMBERS, pack
 from vknn.lowering.kit.emitter import Emitter, Ref, read1, write
 from vknn.lowering.kit.layouts import ceil_div
 from vknn.lowering.kit.problem import Problem
@@ -49,19 +50,24 @@ def packed_weights(
     width: int,
     weight_format: str = NUMBERS,
     run: int = 1,
+    bits: int = WHOLE,
 ) -> Ref:
     """Weights and bias in blocks of ``width`` vec4s of output channels (:func:`pack_conv`).
 
     ``run``: k of a column that lie beside each other, of constant weights of floats
-    (:func:`vknn.lowering.kernels.matmul.float_dots.along_k`).
+    (:func:`vknn.lowering.kernels.matmul.float_dots.along_k`). ``bits`` of a weight: with few the
+    bias is left out.
     """
     sources = constant_weights(emitter.problem)
     if sources is None:
         return _packed_on_device(emitter, shape, width)
     key = f"conv.{width}.{shape.group}"
     make = functools.partial(pack_conv, shape.group, width)
+    count = 4 * weight_blocks(shape, width).weights
+    if bits < WHOLE:
+        dots = weight_format == DOTS
+        return pack_few(emitter, key, make, count, bits, 4 * width, by_dots=dots)
     if run > 1:
-        count = 4 * weight_blocks(shape, width).weights
         return emitter.weight(
             f"{key}.run{run}", lambda: packed_for_dots(make(*sources), count, width, run), *sources
         )

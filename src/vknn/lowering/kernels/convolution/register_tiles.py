@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from vknn.lowering.kernels.convolution.float_dots import takes_dots
 from vknn.lowering.kernels.convolution.packing import allows_packed, packed_weights, weight_blocks
@@ -16,13 +16,14 @@ from vknn.lowering.kernels.convolution.shape import (
     moved_bytes,
     packing_cost,
 )
-from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
+from vknn.lowering.kernels.convolution.tile import ConvTile, can_shuffle, round_steps
 from vknn.lowering.kernels.convolution.tile_times import TileWork
 from vknn.lowering.kernels.matmul.shared_memory_tiles import (
     DOT_WORK,
     FLOAT_DOTS,
     reading_cost,
 )
+from vknn.lowering.kernels.quantized.few_bits import WHOLE, few_constants, weight_bits
 from vknn.lowering.kernels.quantized.requantize import (
     BYTES,
     DOTS,
@@ -50,8 +51,6 @@ from vknn.lowering.kit.workgroups import (
 from vknn.ops.convolution.conv import Conv
 from vknn.plan import DeviceLimits
 
-#: vec4s of sums from which on a lane has no registers left for rounds of loads.
-_MOST_SUMS = 16
 #: Parts of the channels that are tried (workgroups of more leave places on SIMDs that none fits),
 #: least vec4s of channels of one, and waves of a SIMD beyond which parts save nothing.
 _PARTS, _LEAST_CHANNELS, _WAVES_WANTED = (2, 4), 4, 16
@@ -62,28 +61,6 @@ _SLOW_DOTS = 3.5
 #: Instructions that make floats of a vec4 of x, of a word of it and of four words of weights, that
 #: join a vec4 of x to a word, and that requantize a vec4 of sums, on RDNA 2.
 _TAKEN, _TAKEN_BYTES, _UNPACKED, _JOINED_BYTES, _REQUANTIZED = 4.0, 8.0, 16.0, 9.0, 60.0
-
-
-@dataclass(frozen=True)
-class ConvTile(RegisterTile):
-    """A lane's tile of pixels and output channels of one group."""
-
-    weight_format: str = NUMBERS  # of quantized ops (kernels/quantized/requantize.py)
-    float_dots: bool = False  # products of float16 added in pairs
-    parts: int = 1  # of the input channels, shared out among a workgroup's subgroups
-
-    @property
-    def run(self) -> int:
-        """k of a column of weights that lie beside each other in memory."""
-        return 4 if self.float_dots else 1
-
-    @property
-    def name(self) -> str:
-        """The candidate's name."""
-        variant = "shuffle" if self.shuffle else DOTS if self.float_dots else self.weight_format
-        suffix = f"-{variant}" if variant else ""
-        prefix = f"split{self.parts}-" if self.parts > 1 else ""
-        return f"{prefix}tile{self.pixels}x{self.block}{suffix}"
 
 
 def tiled_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
@@ -116,8 +93,8 @@ def _candidate(problem: Problem, shape: ConvShape, tile: ConvTile, cost: MovingC
 
 
 def _cost(problem: Problem, shape: ConvShape, tile: ConvTile, source: Layout, spared: int) -> float:
-    if tile.weight_format and problem.limits.kind != "cpu":
-        spared += 3 * problem.input(1).size  # four weights lie in a word
+    if tile.in_quads and problem.limits.kind != "cpu":
+        spared += 4 * problem.input(1).size * (32 - tile.bits) // 32  # as many lie in a word
     moved, epilogue = moved_bytes(problem) - spared, epilogue_work(problem.epilogue)
     cost = tiles_cost(problem, shape, tile, moved, epilogue, source)
     return cost + packing_cost(problem)
@@ -142,7 +119,11 @@ def tiles_of_lanes(problem: Problem) -> list[ConvTile]:
         dots = takes_dots(problem)
         tiles = [ConvTile(n, m, lanes, float_dots=dots) for n, m in sizes]
     plain_tiles = [tile for tile in tiles if not tile.shuffle]
-    formats = byte_formats(problem)
+    formats, bits = byte_formats(problem), weight_bits(problem)
+    if bits < WHOLE:  # no other kernel: weights would take more memory
+        names = formats if is_quantized(problem) and by_floats(problem) else [NUMBERS]
+        few = [ConvTile(n, m, lanes, bits=bits) for n, m in sizes]
+        return [replace(t, weight_format=name) for name in names for t in few]
     return tiles + [replace(t, weight_format=name) for name in formats for t in plain_tiles]
 
 
@@ -213,7 +194,7 @@ def tiles_cost(
     steps = shape.taps * _part_channels(shape, tile)
     products: float = tile.products
     loads = tile.loads
-    if tile.weight_format:
+    if tile.in_quads:
         loads, products = tile.pixels + tile.block, _byte_products(problem, tile)
     machine = problem.machine
     if problem.limits.kind == "cpu":
@@ -238,6 +219,8 @@ def tiles_cost(
             epilogue=epilogue,
             parts=tile.parts,
             scaled=scaled,
+            rows=1 if tile.in_quads else 4,
+            unpacked=_UNPACKED if tile.has_few_bits else 0.0,
             alone=0 if machine.scalar else shape.taps * _left(shape, tile, together),
         )
         cost = tile_work.time(machine, lanes)
@@ -279,13 +262,13 @@ def _rounds(shape: ConvShape, tile: ConvTile) -> int:
 def _byte_products(problem: Problem, tile: ConvTile) -> float:
     """Multiplications of vec4s that a step is worth where weights are bytes."""
     products = 4.0 * tile.pixels * tile.block
-    if tile.weight_format == BYTES:
+    if tile.weight_format != DOTS:
         return products + 4 * tile.block  # each byte becomes a float
     return products * 1.1  # dots on CPUs
 
 
 def _emit(emitter: Emitter, shape: ConvShape, tile: ConvTile) -> None:
-    weights = packed_weights(emitter, shape, tile.block, tile.weight_format, tile.run)
+    weights = packed_weights(emitter, shape, tile.block, tile.weight_format, tile.run, tile.bits)
     variant = quantized_variant(emitter, 4, weight_format=tile.weight_format, folds=True)
     emit_tiles(emitter, shape, tile, [emitter.input(0), weights, emitter.output()], variant)
 
@@ -306,6 +289,8 @@ def emit_tiles(
     tiles = ceil_div(shape.pixels, tile.pixels * tile.lanes)
     groups = _group_count(shape, tile)
     defines = {**variant.defines, **scale.defines, "SHUFFLE": int(tile.shuffle)}
+    if tile.has_few_bits:
+        defines["FEW"] = 1
     if tile.float_dots:
         defines["DOTS"] = FLOAT_DOTS
     elif emitter.problem.half_sums and variant.epilogue is not None:
@@ -332,7 +317,8 @@ def _constants(
     problem: Problem, shape: ConvShape, tile: ConvTile, variant: QuantizedVariant
 ) -> dict[str, float | None]:
     """Specialization constants of conv.comp; on CPUs without rounds of loads."""
-    constants = {**tile.spec, "AXES": tap_axes(shape), **variant.spec}
+    few = few_constants(problem, tile.bits, by_dots=tile.weight_format == DOTS)
+    constants = {**tile.spec, "AXES": tap_axes(shape), **variant.spec, **few}
     if _has_rounds(problem, tile):
         joined = int(variant.spec.get("JOIN") or 0)
         constants["STEPS"] = _part_steps(shape, tile, joined)
@@ -346,29 +332,6 @@ def _constants(
 def _has_rounds(problem: Problem, tile: ConvTile) -> bool:
     """True where conv.comp may take rounds of loads: CPU drivers want one loop over all."""
     return problem.limits.kind != "cpu" and not tile.shuffle
-
-
-def round_steps(channels: int, tile: ConvTile, joined: int = 0) -> int:
-    """Specialization constant STEPS on GPUs: vec4s of channels whose loads stand together.
-
-    As many as keep four loads in flight and lie before eight vec4s of sums at most (code grows
-    with them); twice as many with dot products, which take a half or a quarter of the time. No more
-    than there are ``channels`` (vec4s of a group), and than sums may wait to be joined (``joined``,
-    0: any number). Of these the number that leaves the fewest rounds: a vec4 that fills no round is
-    a round of its own. -1, a loop over taps alone, where there is only one vec4; 0, one loop over
-    all, for 16 vec4s of sums, which leave no registers to a tap's places.
-    """
-    sums = tile.pixels * tile.block
-    dots = tile.float_dots or tile.weight_format == DOTS
-    if sums >= _MOST_SUMS:
-        return 0
-    if channels == 1:
-        return -1
-    most = min(4 // tile.pixels, max(1, 8 // sums)) * (2 if dots else 1)
-    most = min(most, channels)
-    if joined and not dots:
-        most = min(most, joined)
-    return min(range(most, 0, -1), key=lambda steps: channels // steps + channels % steps)
 
 
 def push_constants(shape: ConvShape, tiles: int, groups: int, width: int) -> dict[str, int]:

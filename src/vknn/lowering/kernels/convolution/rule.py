@@ -14,6 +14,7 @@ from vknn.lowering.kernels.convolution.shape import conv_shape
 from vknn.lowering.kernels.convolution.shared_memory import shared_candidates
 from vknn.lowering.kernels.convolution.split_k import split_k_candidates
 from vknn.lowering.kernels.convolution.winograd import winograd_candidates
+from vknn.lowering.kernels.quantized.few_bits import WHOLE, weight_bits
 from vknn.lowering.kernels.quantized.plain_sums import as_quantized, with_plain_inputs
 from vknn.lowering.kernels.quantized.requantize import by_floats, has_setting, is_quantized
 from vknn.lowering.kit.candidate import Candidate
@@ -52,8 +53,16 @@ def _candidates(problem: Problem) -> list[Candidate]:
         # Only these fuse a QuantizedBinary, and only where products can be summed in floats.
         if not by_floats(problem):
             return []
-        matrices = cooperative_byte_candidates(problem, shape)
+        few = weight_bits(problem) < WHOLE
+        matrices = [] if few else cooperative_byte_candidates(problem, shape)
         return [*tiled_candidates(problem, shape), *matrices]
+    if weight_bits(problem) < WHOLE:  # whatever is faster would take more memory
+        found = [
+            *tiled_candidates(problem, shape),
+            *depthwise_candidates(problem, shape),
+            *grouped_candidates(problem, shape),
+        ]
+        return found or general_candidates(problem, shape)
     return [
         *tiled_candidates(problem, shape),
         *shared_candidates(problem, shape),

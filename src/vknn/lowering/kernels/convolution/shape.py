@@ -85,6 +85,11 @@ class ConvShape(Channels):
         return self.group == self.channels_in == self.channels_out and self.group > 1
 
     @property
+    def is_multiplied(self) -> bool:
+        """True where each input channel is a group of its own that has several output channels."""
+        return 1 < self.group == self.channels_in < self.channels_out
+
+    @property
     def whole_vectors(self) -> bool:
         """True where no vec4 of channels belongs to two groups."""
         return self.group == 1 or (self.group_in % 4 == 0 and self.group_out % 4 == 0)

@@ -16,7 +16,15 @@ from vknn.lowering.kernels.convolution.shape import (
     has_finite_weights,
 )
 from vknn.lowering.kernels.convolution.tile import RegisterTile, can_shuffle
+from vknn.lowering.kernels.quantized.few_bits import (
+    WHOLE,
+    few_constants,
+    pack_few,
+    weight_bits,
+)
 from vknn.lowering.kernels.quantized.requantize import (
+    BYTES,
+    NUMBERS,
     by_floats,
     is_quantized,
     pack,
@@ -145,9 +153,12 @@ def span_tiles(limits: DeviceLimits) -> list[SpanTile]:
 
 
 def quantized_tiles(problem: Problem) -> list[SpanTile]:
-    """The tiles worth trying for an op; sums of quantized integers in integers do not shuffle."""
+    """The tiles worth trying for an op.
+
+    Sums of quantized integers in integers do not shuffle, nor weights of few bits.
+    """
     tiles = span_tiles(problem.limits)
-    plain = is_quantized(problem) and not by_floats(problem)
+    plain = (is_quantized(problem) and not by_floats(problem)) or weight_bits(problem) < WHOLE
     return [tile for tile in tiles if not (plain and tile.shuffle)]
 
 
@@ -212,11 +223,18 @@ def span_weights(
     bias: Ref | None,
     *,
     transposed: bool = False,
+    bits: int = WHOLE,
 ) -> Ref:
     """Weights and bias as :func:`pack_span` has them; ``sources``: None where not constant.
 
-    ``bias``: the buffer of a bias that is known only at run time.
+    ``bias``: the buffer of a bias that is known only at run time. ``bits`` of a weight: with few
+    the bias is left out.
     """
+    if bits < WHOLE:
+        make = functools.partial(pack_span, spans, transposed)
+        return pack_few(
+            emitter, f"span.{spans.group}", make, 4 * spans.count, bits, 4 * spans.block
+        )
     if sources is None:
         w = emitter.input(1)
         return pack_on_device(emitter, spans, w, bias, transposed=transposed, depthwise=False)
@@ -274,9 +292,11 @@ def emit_span(
     """
     problem, spans = emitter.problem, channel_spans(shape, tile.block)
     bias = emitter.inputs[2] if has_bias(problem) else None
-    weights = span_weights(emitter, spans, constant_weights(problem), bias, transposed=transposed)
-    variant = quantized_variant(emitter, 4)
-    floats = emitter.input(0).is_float
+    bits, sources = weight_bits(problem), constant_weights(problem)
+    weights = span_weights(emitter, spans, sources, bias, transposed=transposed, bits=bits)
+    few = few_constants(problem, bits)
+    variant = quantized_variant(emitter, 4, weight_format=BYTES if few else NUMBERS)
+    floats = emitter.input(0).is_float and not few
     outside = transposed and floats and not has_finite_weights(problem)
     again = spans.again(problem.limits, tile, outside) if floats else None
     emitter.dispatch(
@@ -290,8 +310,9 @@ def emit_span(
             "AXES": 3 if shape.has_depth else 2,
             "AGAIN": again,
             **variant.spec,
+            **few,
         },
-        defines={**variant.defines, "SHUFFLE": int(tile.shuffle)},
+        defines={**variant.defines, "SHUFFLE": int(tile.shuffle), **({"FEW": 1} if few else {})},
         epilogue=variant.epilogue,
         flops=shape.flops,
     )

@@ -17,7 +17,6 @@ from dataclasses import replace
 import numpy as np
 
 from vknn.lowering.kernels.convolution.register_tiles import (
-    ConvTile,
     emit_tiles,
     fits_tile,
     tiles_cost,
@@ -30,6 +29,7 @@ from vknn.lowering.kernels.convolution.shared_memory import (
     fits_shared,
     shared_cost,
 )
+from vknn.lowering.kernels.convolution.tile import ConvTile
 from vknn.lowering.kernels.convolution.winograd_tiles import (
     WinogradTiling,
     lanes_of_tiles,

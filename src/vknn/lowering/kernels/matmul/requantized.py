@@ -17,6 +17,7 @@ from vknn.lowering.kernels.matmul.gemm import (
     make_gemm,
     pack_columns,
 )
+from vknn.lowering.kernels.quantized.few_bits import bits_of
 from vknn.lowering.kernels.quantized.requantize import (
     BYTES,
     DOTS,
@@ -165,12 +166,6 @@ def _panels(
     return as_bytes(panels - middle, 4 * block, 32 // run) if run > 1 else panels
 
 
-def _bits(b: np.ndarray, op: QuantizedGemm) -> int:
-    """Bits that a constant b takes less its zero point: 2, 4 or, where it takes more, 8."""
-    low, high = int(b.min()) - op.zero_b, int(b.max()) - op.zero_b
-    return next((n for n in (2, 4) if -(1 << (n - 1)) <= low and high < 1 << (n - 1)), 8)
-
-
 @lowers(QuantizedGemm)
 def quantized_gemm(problem: Problem) -> Sequence[Candidate]:
     """Candidates with a packed b where all batch entries share a constant one, and one without."""
@@ -186,7 +181,8 @@ def quantized_gemm(problem: Problem) -> Sequence[Candidate]:
     tile = choose_tile(gemm, problem.limits)
     plans = [_Form(problem, gemm, tile, False)]
     if shared and small and problem.constants[1] is not None:
-        bits = _bits(problem.constants[1], op)
+        given = problem.constants[1]
+        bits = bits_of(int(given.min()) - op.zero_b, int(given.max()) - op.zero_b)
         formats = [NUMBERS, *byte_formats(problem)]
         if bits < 8 and by_floats(problem):
             formats.remove(NUMBERS)  # which have 32 bits; those of plain integers may have few

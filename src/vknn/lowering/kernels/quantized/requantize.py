@@ -142,7 +142,7 @@ def quantized_variant(
     dots = weight_format == DOTS
     mixed = dots and "integer_dot_mixed" in problem.limits.features
     sign = _sign(data.dtype, mixed) if dots else 0
-    defines = {"ELEM": 1, "QUANT": _QUANT.get(weight_format, 1 if floats else 2)}
+    defines = {"ELEM": 1, "QUANT": _QUANT.get(weight_format, 1) if floats else 2}
     spec = {"JOIN": join, "ROUNDING": rounding, "SIGN": sign, "FOLDED": int(folded)}
     if mixed:
         spec["MIXED"] = 1

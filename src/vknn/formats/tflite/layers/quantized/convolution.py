@@ -14,7 +14,13 @@ from vknn.formats.tflite.layers.common.convolution import (
     empty_conv_output,
     transposed_geometry,
 )
-from vknn.formats.tflite.layers.quantized.operands import bias, multipliers, settings, weights
+from vknn.formats.tflite.layers.quantized.operands import (
+    bias,
+    few_bits,
+    multipliers,
+    settings,
+    weights,
+)
 from vknn.formats.tflite.registry import quantized
 from vknn.graph import Value
 from vknn.ops.quantized.convolution import QuantizedConv, QuantizedConvTranspose
@@ -23,7 +29,7 @@ from vknn.ops.quantized.convolution import QuantizedConv, QuantizedConvTranspose
 @quantized("CONV_2D")
 def conv_2d(c: Context) -> Value:
     """2-D convolution; int8 and int16 quantized by channel or by tensor, uint8 by tensor."""
-    op = QuantizedConv(*conv_geometry(c), **settings(c, 0, 2))
+    op = QuantizedConv(*conv_geometry(c), **settings(c, 0, 2), weight_bits=few_bits(c, 1))
     if (empty := empty_conv_output(c)) is not None:
         return empty
     x, w = c.channels_second(c.x), c.channels_second(weights(c, 1))
@@ -33,7 +39,7 @@ def conv_2d(c: Context) -> Value:
 @quantized("DEPTHWISE_CONV_2D")
 def depthwise_conv_2d(c: Context) -> Value:
     """Depthwise 2-D convolution."""
-    op = QuantizedConv(*depthwise_geometry(c), **settings(c, 0, 2))
+    op = QuantizedConv(*depthwise_geometry(c), **settings(c, 0, 2), weight_bits=few_bits(c, 1))
     if (empty := empty_conv_output(c)) is not None:
         return empty
     x, w = c.channels_second(c.x), c.transpose(weights(c, 1), (3, 0, 1, 2))

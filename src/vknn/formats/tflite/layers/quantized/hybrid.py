@@ -17,6 +17,7 @@ import numpy as np
 
 from vknn.formats.tflite.context import Context
 from vknn.formats.tflite.layers.common.activation import SIGN_BIT, activate
+from vknn.formats.tflite.layers.quantized.operands import few_bits
 from vknn.formats.tflite.layers.quantized.packed_weights import dequantized_constant, packed_product
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -96,7 +97,10 @@ def convolve(
     whole = reorder(c.constant(w.view(np.int8) * np.float32(1 / _UNIT), "weights"))
     channels, scale = whole.type.dims[0], c.quant(1).scale.astype(np.float32)
     counts, step, _ = c.add_many(DynamicRound(kind, axis=1, counts=True), x)
-    sums = c.add(ExactConv(op.strides, op.pads, op.dilations, op.group), counts, whole)
+    exact = ExactConv(
+        op.strides, op.pads, op.dilations, op.group, few_bits(c, 1), weight_unit=1 / _UNIT
+    )
+    sums = c.add(exact, counts, whole)
     ones = (1,) * (x.type.rank - 2)
     scales = np.broadcast_to(scale * np.float32(_UNIT), channels).reshape(1, channels, *ones)
     by = c.constant(np.ascontiguousarray(scales), "scale")

@@ -6,7 +6,6 @@ How each kernel rounds is stated at its function.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -24,6 +23,7 @@ from vknn.formats.tflite.layers.common.quantization import (
     table_lookup,
     zero_of,
 )
+from vknn.formats.tflite.layers.quantized.c_functions import c_function
 from vknn.formats.tflite.registry import quantized
 from vknn.graph import DType, Value
 from vknn.ops.quantized import fixed_point as fp
@@ -71,17 +71,14 @@ def _logarithm(c: Context) -> _Function:
 
 
 def _gelu(c: Context) -> _Function:
-    """GELU with the roundings of float32 arithmetic, erfc and tanh correctly rounded."""
+    """GELU in float32, by the C library's erfc and tanh."""
     f32 = np.float32
     if c.options["approximate"]:
         scale, cubic = f32(np.sqrt(2 / np.pi)), f32(0.044715)
-        return lambda x: f32(0.5) * x * (1 + _rounded(np.tanh, scale * (x + cubic * x * x * x)))
-    erfc = np.vectorize(math.erfc, otypes=[np.float64])
-    return lambda x: f32(0.5) * x * _rounded(erfc, x * f32(-np.sqrt(0.5)))
-
-
-def _rounded(function: _Function, x: np.ndarray) -> np.ndarray:
-    return np.asarray(function(x.astype(np.float64)), np.float32)
+        tanh = c_function("tanh")
+        return lambda x: f32(0.5) * x * (1 + tanh(scale * (x + cubic * x * x * x)))
+    erfc = c_function("erfc")
+    return lambda x: f32(0.5) * x * erfc(x * f32(-np.sqrt(0.5)))
 
 
 def _sampled(c: Context, function: _Function) -> np.ndarray:

@@ -48,6 +48,12 @@ def weights(c: Context, number: int) -> Value:
     return c.add(ew.Cast(DType.INT16), moved)
 
 
+def few_bits(c: Context, number: int) -> int:
+    """Bits of constant weights that have fewer than 8; 0 of others."""
+    packed = c.source(number).sub_byte
+    return 0 if packed is None else packed.bits
+
+
 def multipliers(c: Context, data: int, number: int) -> tuple[Value, Value]:
     """Multipliers and shifts by channel, in fixed point, for products of two inputs.
 

@@ -25,17 +25,21 @@ GATHERED_BITS = (4, 2)
 
 
 def packed_product(c: Context, record: TensorRecord, x: Value, bias: Value | None) -> Value:
-    """Rows ``x`` of floats by constant weights [units, depth] of 4 or 2 bits, plus ``bias``."""
+    """Rows ``x`` of floats by constant weights [units, depth] of 4 or 2 bits, plus ``bias``.
+
+    Weights of 8 bits with scales of blocks become floats.
+    """
     packed, depth = record.packed, x.type.dims[-1]
+    if record.blocks is not None:
+        if packed is not None:
+            op = MatMulNBits(depth, record.blocks.size, packed.type.bits)
+            if op.has_words:
+                scales, zeros = block_scales(c.graph.tensors, record)
+                return _product(c, op, x, packed, scales, zeros, bias)
+        weights = c.constant(real_blocks(c, 1), "weights")
+        return c.add(MatMul(transpose_b=True), x, weights, bias)
     c.require(packed is not None and len(packed.shape) == 2, f"multiplies by {c.value(1).type}")
     assert packed is not None
-    if record.blocks is not None:
-        op = MatMulNBits(depth, record.blocks.size, packed.type.bits)
-        if not op.has_words:
-            weights = c.constant(real_blocks(c, 1), "weights")
-            return c.add(MatMul(transpose_b=True), x, weights, bias)
-        scales, zeros = block_scales(c.graph.tensors, record)
-        return _product(c, op, x, packed, scales, zeros, bias)
     quant, units = c.quant_of(record, "its weights"), packed.shape[0]
     zeros = None
     if record.index != c.operator.inputs[1]:  # by themselves, hybrid products ignore zero points
