@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,13 +67,17 @@ def port_session(
     feeds: Mapping[str, Any],
     limits: DeviceLimits | None = None,
     options: LoweringOptions | None = None,
+    blobs: Sequence[str] = (),
 ) -> Ported:
-    """The ported plan of a session's model for inputs like these."""
+    """The ported plan of a session's model for inputs like these; ``blobs`` in place of outputs."""
     limits = limits or shared_device().limits
     model = session.model
     arrays = engine_of(session).encode(feeds)
     types = {n: TensorType(np.shape(feeds[n]), DType.of(arrays[n])) for n in feeds}
-    graph = narrowed(model.build(types, {}))
+    built = model.build(types, {})
+    if blobs:
+        built.outputs = {name: built.blobs[name] for name in blobs}
+    graph = narrowed(built)
     outline = outlined(graph, limits, options or LoweringOptions(precision=session.precision))
     (segment,) = outline.segments
     plan = outline.lowered(segment, WeightCache())

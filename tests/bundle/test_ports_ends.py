@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vknn import reference
-from vknn.bundle.conversions import Conversion, Kind
+from vknn.bundle.conversions import Kind, PortConversion
 from vknn.bundle.ends import narrowed
 from vknn.bundle.rewiring import Rewiring
 from vknn.graph import DType, Graph, GraphBuilder, Op, TensorType, Value
@@ -97,7 +97,10 @@ def rewired(limits: DeviceLimits, options: LoweringOptions | None = None) -> tup
         value = builder.add(Transpose((1, 0)), builder.add(Neg(), value))
     plan = lower(builder.finish({"y": value}), limits, options)
     wiring = Rewiring(plan, limits)
-    inner, outer = Conversion(Kind.INT8, Kind.INT32, 4000), Conversion(Kind.INT32, Kind.INT64, 4000)
+    inner, outer = (
+        PortConversion(Kind.INT8, Kind.INT32, 4000),
+        PortConversion(Kind.INT32, Kind.INT64, 4000),
+    )
     into = wiring.buffer("x", Role.INPUT, inner.source_bytes)
     out = wiring.buffer("y", Role.OUTPUT, outer.target_bytes)
     wiring.before(inner, into, plan.inputs["x"].buffer, "x")

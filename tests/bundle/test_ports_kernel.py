@@ -9,7 +9,7 @@ import pytest
 from tests.helpers import shared_device
 
 from vknn import bfloat16
-from vknn.bundle.conversions import Conversion, Kind, Order, can_convert, dispatch
+from vknn.bundle.conversions import AxisOrder, Kind, PortConversion, can_convert, dispatch
 from vknn.graph import DType, TensorType
 from vknn.lowering import check_plan
 from vknn.ops.elementwise.binary import Cast
@@ -31,7 +31,10 @@ def device() -> Device:
 
 
 def converted(
-    device: Device, conversion: Conversion, source: np.ndarray, limits: DeviceLimits | None = None
+    device: Device,
+    conversion: PortConversion,
+    source: np.ndarray,
+    limits: DeviceLimits | None = None,
 ) -> np.ndarray:
     """The target's bytes; asserts that those behind them stayed as they were."""
     limits = limits or device.limits
@@ -136,7 +139,7 @@ def same(got: np.ndarray, wanted: np.ndarray, kind: Kind) -> None:
 @pytest.mark.parametrize(("source", "target"), PAIRS, ids=lambda k: k.name.lower())
 def test_every_pair_of_element_types(device: Device, source: Kind, target: Kind) -> None:
     given = numbers(source, target)
-    made = converted(device, Conversion(source, target, SIZE), given)
+    made = converted(device, PortConversion(source, target, SIZE), given)
     same(made.view(dtype_of(target)), expected(source, target, given), target)
 
 
@@ -159,7 +162,7 @@ def test_orders_of_axes(device: Device, source: Kind, target: Kind, order: str) 
     given = numbers(source, target, int(np.prod(shape))).reshape(shape)
     view = given.transpose(axes)
     strides = tuple(given.strides[a] // given.itemsize for a in axes)
-    conversion = Conversion(source, target, given.size, Order(view.shape, strides))
+    conversion = PortConversion(source, target, given.size, AxisOrder(view.shape, strides))
     made = converted(device, conversion, given).view(dtype_of(target))
     same(made, stored(view, target).reshape(-1), target)
 
@@ -167,20 +170,24 @@ def test_orders_of_axes(device: Device, source: Kind, target: Kind, order: str) 
 def test_an_axis_runs_backwards(device: Device) -> None:
     """Pixels of blue, green and red of planes in that order."""
     given = numbers(Kind.FLOAT32, Kind.UINT8, 3 * 5 * 7).reshape(3, 5, 7)
-    order = Order((5, 7, 3), (7, 1, -35), 70)
-    made = converted(device, Conversion(Kind.FLOAT32, Kind.UINT8, given.size, order), given)
+    order = AxisOrder((5, 7, 3), (7, 1, -35), 70)
+    made = converted(device, PortConversion(Kind.FLOAT32, Kind.UINT8, given.size, order), given)
     np.testing.assert_array_equal(made, given[::-1].transpose(1, 2, 0).astype("u1").reshape(-1))
 
 
 def test_floats_are_rounded_to_pixels(device: Device) -> None:
     given = np.array([0.5, 1.5, 2.5, 254.5, 255.5, 1e9, -0.6, -np.inf, np.inf, np.nan, 7], "f4")
-    made = converted(device, Conversion(Kind.FLOAT32, Kind.UINT8, given.size, rounds=True), given)
+    made = converted(
+        device, PortConversion(Kind.FLOAT32, Kind.UINT8, given.size, rounds=True), given
+    )
     assert made.tolist() == [0, 2, 2, 254, 255, 255, 0, 0, 255, 0, 7]
 
 
 def test_floats_are_rounded_to_whole_numbers(device: Device) -> None:
     given = np.array([0.5, 1.5, -2.5, 8388609.0, -1e12, 3e18, 0.49999997], "f4")
-    made = converted(device, Conversion(Kind.FLOAT32, Kind.INT64, given.size, rounds=True), given)
+    made = converted(
+        device, PortConversion(Kind.FLOAT32, Kind.INT64, given.size, rounds=True), given
+    )
     assert made.view(np.int64).tolist() == [round(float(v)) for v in given]
 
 
@@ -193,7 +200,7 @@ def test_floats_beyond_the_range_become_its_ends(device: Device, kind: Kind) -> 
         [np.inf, -np.inf, np.nan, 127.5, 300, -300, 7e4, -7e4, 5e9, -5e9, 2e19, 0], "f4"
     )
     given = np.append(given, np.float32([2.0**31, -(2.0**31), 2.0**32, 2.0**63, -(2.0**63), -0.9]))
-    made = converted(device, Conversion(Kind.FLOAT32, kind, given.size), given)
+    made = converted(device, PortConversion(Kind.FLOAT32, kind, given.size), given)
     (wanted,) = Cast(DType(kind.name.lower())).reference(given)
     np.testing.assert_array_equal(made.view(wanted.dtype), wanted)
 
@@ -203,15 +210,17 @@ def test_many_elements(device: Device, kind: str) -> None:
     """More than 2^20 of them, where quotients need their corrections, in several rounds a lane."""
     given = np.arange(1031 * 1033, dtype=np.int32).reshape(1031, 1033)
     limits = DeviceLimits(kind=kind, subgroup_size=8, max_group_count=(64, 4, 1))
-    order = Order((1033, 1031), (1, 1033))
-    made = converted(device, Conversion(Kind.INT32, Kind.INT16, given.size, order), given, limits)
+    order = AxisOrder((1033, 1031), (1, 1033))
+    made = converted(
+        device, PortConversion(Kind.INT32, Kind.INT16, given.size, order), given, limits
+    )
     np.testing.assert_array_equal(made.view(np.int16), given.T.astype(np.int16).reshape(-1))
 
 
 def test_axes_are_joined() -> None:
-    assert Order((2, 3, 5), (15, 5, 1)).joined is None
-    assert Order((4, 1, 6), (6, 99, 1)).joined is None
-    assert Order((2, 3, 5), (5, 10, 1)).joined == Order((2, 3, 5), (5, 10, 1))
-    assert Order((2, 3, 5), (15, 5, 1), 30).joined == Order((30,), (1,), 30)
-    assert Conversion(Kind.INT32, Kind.UINT32, 3).is_copy
-    assert not Conversion(Kind.INT32, Kind.BOOL, 3).is_copy
+    assert AxisOrder((2, 3, 5), (15, 5, 1)).joined is None
+    assert AxisOrder((4, 1, 6), (6, 99, 1)).joined is None
+    assert AxisOrder((2, 3, 5), (5, 10, 1)).joined == AxisOrder((2, 3, 5), (5, 10, 1))
+    assert AxisOrder((2, 3, 5), (15, 5, 1), 30).joined == AxisOrder((30,), (1,), 30)
+    assert PortConversion(Kind.INT32, Kind.UINT32, 3).is_copy
+    assert not PortConversion(Kind.INT32, Kind.BOOL, 3).is_copy

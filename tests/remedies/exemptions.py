@@ -77,6 +77,12 @@ ELSEWHERE = {
     "--against compares one model with an engine or a record: leave out the second file": (
         "crosscheck/test_against.py::test_options_of_the_other_comparison"
     ),
+    "output {} is not made by the plan: a step on the host, or behind sizes that data decide, "
+    "makes it; cut the network before (--outputs)": (
+        "bundle/test_ports.py::test_what_the_plan_does_not_make_is_named"
+    ),
+    "{} {} of {} elements takes {} bytes in a buffer, the target allows {}: give a smaller shape "
+    "or another target": "bundle/test_ports.py::test_what_is_too_large_is_named",
     "no counters are named: --counters list shows what there is": (
         "profiling/test_counters.py::test_unknown_counters"
     ),

@@ -72,7 +72,7 @@ def kind_of(port: Port) -> Kind:
 
 
 @dataclass(frozen=True)
-class Order:
+class AxisOrder:
     """An order of axes: ``sizes`` of the target's, ``strides`` along these in the source, in
     elements, and the place ``first`` of the target's first element in the source."""
 
@@ -81,7 +81,7 @@ class Order:
     first: int = 0
 
     @property
-    def joined(self) -> Order | None:
+    def joined(self) -> AxisOrder | None:
         """The same with as few axes as can be; None where elements stay in their order."""
         axes: list[tuple[int, int]] = []
         for size, stride in zip(self.sizes, self.strides, strict=True):
@@ -94,18 +94,18 @@ class Order:
         if not self.first and (not axes or (len(axes) == 1 and axes[0][1] == 1)):
             return None
         sizes, strides = zip(*(axes or [(1, 1)]), strict=True)
-        return Order(sizes, strides, self.first)
+        return AxisOrder(sizes, strides, self.first)
 
 
 @dataclass(frozen=True)
-class Conversion:
+class PortConversion:
     """A conversion of ``size`` elements; ``rounds``: floats become the nearest integers, halves to
     even; else what is behind the point is cut off."""
 
     source: Kind
     target: Kind
     size: int
-    order: Order | None = None
+    order: AxisOrder | None = None
     rounds: bool = False
 
     @property
@@ -133,7 +133,12 @@ def can_convert(source: Kind, target: Kind) -> bool:
 
 
 def dispatch(
-    conversion: Conversion, source: int, target: int, limits: DeviceLimits, label: str, name: str
+    conversion: PortConversion,
+    source: int,
+    target: int,
+    limits: DeviceLimits,
+    label: str,
+    name: str,
 ) -> Dispatch:
     """The dispatch of a conversion from one buffer to another, by their numbers.
 

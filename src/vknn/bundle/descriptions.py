@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.bundle import schema
-from vknn.bundle.forms import Form
+from vknn.bundle.forms import ArrayForm
 from vknn.bundle.schema import MOST_AXES, NONE, Direction
 from vknn.bundle.tables import Tables
 from vknn.formats import Model
@@ -27,7 +27,7 @@ class PortDescription:
 
     name: str
     direction: Direction
-    form: Form
+    form: ArrayForm
     buffer: int
     count: int | None = None
     layout: str = ""
@@ -65,7 +65,7 @@ def described(
     model: Model,
     name: str,
     direction: Direction,
-    form: Form,
+    form: ArrayForm,
     buffer: int,
     *,
     count: int | None = None,

@@ -27,7 +27,7 @@ import numpy as np
 
 from vknn.bundle.descriptions import PortDescription
 from vknn.bundle.error_draws import drawn
-from vknn.bundle.forms import user_array
+from vknn.bundle.forms import decoded, user_array
 from vknn.bundle.ports import PortedPlan
 from vknn.bundle.schema import Direction
 from vknn.bundle.tables import Tables
@@ -107,7 +107,7 @@ def _is_output(port: PortDescription) -> bool:
 
 def _user(model: Model, port: PortDescription, outputs: Mapping[str, np.ndarray]) -> np.ndarray:
     """The user's array of an output."""
-    return user_array(port.form, model.decode(port.name, outputs[port.name]))
+    return user_array(port.form, decoded(model, port.name, outputs[port.name]))
 
 
 def _port_bounds(

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from vknn.bundle.conversions import Order
+from vknn.bundle.conversions import AxisOrder
 from vknn.bundle.schema import MOST_AXES, ElementType
 from vknn.errors import ExportError, VknnError
 from vknn.formats import Model
@@ -23,7 +23,7 @@ _COUNT = 97
 
 
 @dataclass(frozen=True)
-class Form:
+class ArrayForm:
     """An array as the user has it.
 
     ``order``: of its elements in the graph's; None: the same. ``rounds``: its integers are the
@@ -32,7 +32,7 @@ class Form:
 
     dims: tuple[int, ...]
     dtype: np.dtype
-    order: Order | None = None
+    order: AxisOrder | None = None
     rounds: bool = False
     open_axis: int = 0
 
@@ -47,7 +47,9 @@ class Form:
         return TensorType(self.dims, DType.of(np.empty(0, self.dtype)))
 
 
-def input_form(model: Model, name: str, type_: TensorType, given: Mapping[str, TensorType]) -> Form:
+def input_form(
+    model: Model, name: str, type_: TensorType, given: Mapping[str, TensorType]
+) -> ArrayForm:
     """Form of an input that the graph takes in this type; ``given``: the user's own types.
 
     Raises ExportError.
@@ -58,9 +60,9 @@ def input_form(model: Model, name: str, type_: TensorType, given: Mapping[str, T
     for dims in _likely_shapes(model, name, type_, given):
         for wanted in (dtype, type_.dtype.numpy):
             if _encoded(model, name, dims, wanted) == (type_.dims, type_.dtype.numpy):
-                return _ranked(name, Form(dims, wanted))
+                return _ranked(name, ArrayForm(dims, wanted))
         if _encoded(model, name, dims, dtype) == (type_.dims, dtype):
-            return _ranked(name, Form(dims, dtype))  # a cast from int64 that the port does
+            return _ranked(name, ArrayForm(dims, dtype))  # a cast from int64 that the port does
     raise ExportError(
         [f"input {name!r}: what the model makes of an array for {type_} is no plain conversion"],
         file=model.file,
@@ -90,32 +92,32 @@ def _encoded(
     return made.shape, made.dtype
 
 
-def output_form(model: Model, name: str, type_: TensorType, open_axis: int | None) -> Form:
-    """Form of an output that the graph gives in this type, where ``open_axis`` is not None at most.
+def output_form(model: Model, name: str, type_: TensorType, open_axis: int | None) -> ArrayForm:
+    """Form of an output of this type; ``open_axis``: the one whose size depends on data.
 
     Raises ExportError.
     """
     if name in model.output_images:
         return _picture(model, name, type_)
     zeros = np.zeros(type_.dims, type_.dtype.numpy)
-    made = model.decode(name, zeros)
+    made = decoded(model, name, zeros)
     if isinstance(made, int | float) and not isinstance(made, np.generic):
         whole = isinstance(made, int)
-        return Form((), np.dtype(np.int64 if whole else np.float64), rounds=whole)
+        return ArrayForm((), np.dtype(np.int64 if whole else np.float64), rounds=whole)
     made = np.asarray(made)
     dtype = _declared(model, name, made.dtype)
     _check(name, "output", dtype)
     counted = (np.arange(type_.size) % _COUNT).astype(zeros.dtype).reshape(type_.dims)
-    seen = np.asarray(model.decode(name, counted))
+    seen = np.asarray(decoded(model, name, counted))
     if seen.size != counted.size or not np.array_equal(seen.reshape(-1), counted.reshape(-1)):
         raise ExportError(
             [f"output {name!r} is made by the host of what the network gives; ask for the blob"],
             file=model.file,
         )
     if name in model.class_labels:  # however many axes the blob has
-        return Form((type_.size,), dtype)
+        return ArrayForm((type_.size,), dtype)
     axis = 0 if open_axis is None else _open_axis(model, name, type_, open_axis)
-    return _ranked(name, Form(made.shape, dtype, open_axis=axis))
+    return _ranked(name, ArrayForm(made.shape, dtype, open_axis=axis))
 
 
 def _declared(model: Model, name: str, found: np.dtype) -> np.dtype:
@@ -131,7 +133,7 @@ def _open_axis(model: Model, name: str, type_: TensorType, axis: int) -> int:
     shapes = []
     for size in (1, 2):
         dims = (*type_.dims[:axis], size, *type_.dims[axis + 1 :])
-        shapes.append(np.shape(model.decode(name, np.zeros(dims, type_.dtype.numpy))))
+        shapes.append(np.shape(decoded(model, name, np.zeros(dims, type_.dtype.numpy))))
     one, two = shapes
     apart = [i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b]
     if len(one) != len(two) or len(apart) != 1 or set(one[: apart[0]]) > {1}:
@@ -139,20 +141,20 @@ def _open_axis(model: Model, name: str, type_: TensorType, axis: int) -> int:
     return apart[0]
 
 
-def _picture(model: Model, name: str, type_: TensorType) -> Form:
+def _picture(model: Model, name: str, type_: TensorType) -> ArrayForm:
     """Form of a picture, height x width x 3 or height x width, of planes of floats."""
     height, width = type_.dims[-2:]
     planes = type_.size // (height * width)
     numbered = np.repeat(np.arange(planes), height * width).astype(type_.dtype.numpy)
-    made = model.decode(name, numbered.reshape(type_.dims))
+    made = decoded(model, name, numbered.reshape(type_.dims))
     if made.ndim == 2:
-        return Form((height, width), made.dtype, rounds=True)
+        return ArrayForm((height, width), made.dtype, rounds=True)
     colours = [int(c) for c in made[0, 0]]
     plane = height * width
-    order = Order((height, width, planes), (width, 1, plane))
+    order = AxisOrder((height, width, planes), (width, 1, plane))
     if colours != list(range(planes)):
-        order = Order((height, width, planes), (width, 1, -plane), plane * (planes - 1))
-    return Form((height, width, planes), made.dtype, order, rounds=True)
+        order = AxisOrder((height, width, planes), (width, 1, -plane), plane * (planes - 1))
+    return ArrayForm((height, width, planes), made.dtype, order, rounds=True)
 
 
 def _check(name: str, what: str, dtype: np.dtype) -> None:
@@ -162,7 +164,7 @@ def _check(name: str, what: str, dtype: np.dtype) -> None:
         raise ExportError([f"{what} {name!r} has {kind}, which no bundle has: cut it off"])
 
 
-def _ranked(name: str, form: Form) -> Form:
+def _ranked(name: str, form: ArrayForm) -> ArrayForm:
     """Check of the rank. Raises ExportError."""
     if len(form.dims) > MOST_AXES:
         raise ExportError(
@@ -171,8 +173,15 @@ def _ranked(name: str, form: Form) -> Form:
     return form
 
 
-def user_array(form: Form, made: Any) -> np.ndarray:
-    """What a session gives or takes, as an array of a form."""
+def decoded(model: Model, name: str, array: np.ndarray) -> Any:
+    """The user's value for an output of the graph: one of the model's, or a blob."""
+    if any(spec.name == name for spec in model.outputs):
+        return model.decode(name, array)
+    return model.decode_blob(array)
+
+
+def user_array(form: ArrayForm, made: Any) -> np.ndarray:
+    """Array of a form, of what a session gives or takes."""
     return np.ascontiguousarray(made, form.dtype).reshape(
         np.shape(made) if np.ndim(made) == len(form.dims) else form.dims
     )

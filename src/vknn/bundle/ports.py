@@ -23,9 +23,9 @@ from types import MappingProxyType
 import numpy as np
 
 from vknn import bfloat16
-from vknn.bundle.conversions import Conversion, Kind, can_convert, kind_of
+from vknn.bundle.conversions import Kind, PortConversion, can_convert, kind_of
 from vknn.bundle.descriptions import PortDescription, described
-from vknn.bundle.forms import Form, input_form, output_form, user_array
+from vknn.bundle.forms import ArrayForm, decoded, input_form, output_form, user_array
 from vknn.bundle.rewiring import Rewiring
 from vknn.bundle.schema import Direction
 from vknn.bundle.states import StateDescription, described_state
@@ -165,7 +165,9 @@ class _Porting:
         axis = port.open_axis if port is not None and counted else None
         form = output_form(self.model, name, bound, axis)
         if value.constant is not None:
-            buffer = self._constant(name, user_array(form, self.model.decode(name, value.constant)))
+            buffer = self._constant(
+                name, user_array(form, decoded(self.model, name, value.constant))
+            )
         else:
             held = self._held(value, port)
             kind = Kind(form.element)
@@ -186,7 +188,7 @@ class _Porting:
             buffer = self._constant(name, _stored(value.constant, into))
         else:
             held = self._held(value, port)
-            conversion = Conversion(held.kind, kind_of(into), into.type.size)
+            conversion = PortConversion(held.kind, kind_of(into), into.type.size)
             buffer = self._converted(name, conversion, held, port)
         self.outputs[name] = Port(
             buffer, into.type, width=into.width, bfloat16=into.bfloat16, as_typed=into.as_typed
@@ -201,7 +203,9 @@ class _Porting:
         """Where the elements of a value lie behind the last step: a result, or an input."""
         return self._given[value] if port is None else _Held(port.buffer, kind_of(port))
 
-    def _converted(self, name: str, conversion: Conversion, held: _Held, port: Port | None) -> int:
+    def _converted(
+        self, name: str, conversion: PortConversion, held: _Held, port: Port | None
+    ) -> int:
         """The buffer of an output: that of the plan's port where nothing is to be done."""
         if port is not None and conversion.is_copy:
             return port.buffer
@@ -212,15 +216,15 @@ class _Porting:
     def _constant(self, name: str, array: np.ndarray) -> int:
         """The buffer of an output that is the same in all runs."""
         kind = Kind[array.dtype.name.upper()]
-        conversion = Conversion(kind, kind, array.size)
+        conversion = PortConversion(kind, kind, array.size)
         held = _Held(self.wiring.constant(name, array), kind)
         return self._converted(name, conversion, held, None)
 
     def _conversion(
-        self, name: str, what: str, source: Kind, target: Kind, size: int, form: Form
-    ) -> Conversion:
+        self, name: str, what: str, source: Kind, target: Kind, size: int, form: ArrayForm
+    ) -> PortConversion:
         """The conversion of a port's elements, checked. Raises ExportError."""
-        conversion = Conversion(source, target, size, form.order, form.rounds)
+        conversion = PortConversion(source, target, size, form.order, form.rounds)
         if not conversion.is_copy and not can_convert(source, target):
             raise ExportError(
                 [

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vknn.bundle.conversions import Conversion, dispatch
+from vknn.bundle.conversions import PortConversion, dispatch
 from vknn.lowering.assemble.barriers import add_barriers, cut_submits
 from vknn.lowering.assemble.memory_planner import align
 from vknn.lowering.kit.layouts import buffer_bytes
@@ -60,11 +60,11 @@ class Rewiring:
         self._constants[index] = data.view(np.int32)
         return index
 
-    def before(self, conversion: Conversion, source: int, target: int, name: str) -> None:
+    def before(self, conversion: PortConversion, source: int, target: int, name: str) -> None:
         """A conversion before the first step."""
         self._first.append(self._made(conversion, source, target, name, "input"))
 
-    def behind(self, conversion: Conversion, source: int, target: int, name: str) -> None:
+    def behind(self, conversion: PortConversion, source: int, target: int, name: str) -> None:
         """A conversion behind the last step."""
         self._last.append(self._made(conversion, source, target, name, "output"))
 
@@ -91,7 +91,7 @@ class Rewiring:
         )  # fmt: skip
 
     def _made(
-        self, conversion: Conversion, source: int, target: int, name: str, end: str
+        self, conversion: PortConversion, source: int, target: int, name: str, end: str
     ) -> Command:
         label = f"{end} port"
         if conversion.is_copy:
