@@ -104,6 +104,14 @@ def test_an_example_that_is_given(model: Path, tmp_path: Path) -> None:
     assert 0 < bounds["absolute"] + bounds["relative"] < 1e-3
 
 
+def test_examples_are_arrays(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["-o", str(tmp_path / "net.vkb"), "--example", "cat.png"]
+    assert main(["export", str(model), *options]) == 2
+    assert "an example is a .npy or a .npz file" in capsys.readouterr().err
+
+
 def test_no_example(model: Path, tmp_path: Path) -> None:
     out = tmp_path / "net.vkb"
     assert main(["export", str(model), "-o", str(out), "--no-example"]) == 0
@@ -153,6 +161,8 @@ def test_steps_as_the_plan_has_them(model: Path, tmp_path: Path) -> None:
         ({"shapes": {"data": (3, 8192, 8192)}}, ExportError, "805,306,368 bytes is longer than"),
         ({"fixed": {"x": 1}}, InputError, "array for 'x': there is no such input"),
         ({"precision": "fp16"}, ExportError, "'generic' has no 16-bit storage.*--precision fp32"),
+        ({"precision": "fp16", "arithmetic": "fp16", "targets": "mali-g7xx"}, ExportError,
+         "'mali-g7xx' has no 16-bit arithmetic.*--arithmetic fp16 needs; leave it out"),
         ({"precision": "fp64"}, VknnError, "precision 'fp64' is not supported"),
         ({"disable": "nothing-such"}, VknnError, "nothing-such"),
         ({"example": {"data": np.zeros((1, 2, 3), "f4")}, "shapes": {"data": SHAPE}},

@@ -12,7 +12,7 @@ from tests.onnx_writer import graph, model, node, save, simple, value
 import vknn
 from vknn.bundle import schema
 from vknn.cli.main import main
-from vknn.errors import ExportError
+from vknn.errors import ExportError, InputError
 from vknn.graph import DType
 
 pytestmark = pytest.mark.glsl
@@ -135,3 +135,26 @@ def test_networks_without_layers(tmp_path: Path) -> None:
     names = [read.string(p["name"]) for p in read.tables["port"]]
     assert names == ["x", "y", "z"]
     assert told.plans[0].needs["group_invocations"] >= 1
+
+
+def test_shapes_that_are_missing(tmp_path: Path) -> None:
+    body = graph([node("Relu", "x")], [value("x", (None, None))], [value("y", None)])
+    path = save(model(body), tmp_path)
+    with pytest.raises(InputError, match="'x' open: give it, as in --shape x=N,N "):
+        vknn.export(path, tmp_path / "net.vkb")
+    vknn.export(path, tmp_path / "net.vkb", shapes={"x": (4, 3)}, example=False)
+
+
+def test_inputs_whose_data_decide_shapes(tmp_path: Path) -> None:
+    path = save(simple(node("Relu", "x")), tmp_path)
+    with vknn.Session(path, device="cpu") as session:
+        session.model.value_inputs = frozenset(("x",))
+        with pytest.raises(ExportError, match="'x': its data decide shapes; .*--fixed x="):
+            vknn.export(session, tmp_path / "net.vkb")
+
+
+def test_tensors_without_elements(tmp_path: Path) -> None:
+    ends = {"b": np.array([3]), "e": np.array([3]), "a": np.array([1])}
+    told = reasons(save(simple(node("Slice", "x b e a", "s"), node("Relu", "s"), **ends), tmp_path))
+    assert any("output 'y' has no elements" in reason for reason in told)
+    assert any("one of its tensors has no elements" in reason for reason in told)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vknn import reference
-from vknn.bundle.conversions import PortConversion, Kind
+from vknn.bundle.conversions import Kind, PortConversion
 from vknn.bundle.ends import narrowed
 from vknn.bundle.rewiring import Rewiring
 from vknn.graph import DType, Graph, GraphBuilder, Op, TensorType, Value

@@ -9,7 +9,7 @@ import pytest
 from tests.helpers import shared_device
 
 from vknn import bfloat16
-from vknn.bundle.conversions import PortConversion, Kind, AxisOrder, can_convert, dispatch
+from vknn.bundle.conversions import AxisOrder, Kind, PortConversion, can_convert, dispatch
 from vknn.graph import DType, TensorType
 from vknn.lowering import check_plan
 from vknn.ops.elementwise.binary import Cast

@@ -93,7 +93,7 @@ def _encoded(
 
 
 def output_form(model: Model, name: str, type_: TensorType, open_axis: int | None) -> ArrayForm:
-    """Form of an output of this type; ``open_axis``: whose size depends on data, at most the type's.
+    """Form of an output of this type; ``open_axis``: the one whose size depends on data.
 
     Raises ExportError.
     """

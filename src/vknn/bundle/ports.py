@@ -23,7 +23,7 @@ from types import MappingProxyType
 import numpy as np
 
 from vknn import bfloat16
-from vknn.bundle.conversions import PortConversion, Kind, can_convert, kind_of
+from vknn.bundle.conversions import Kind, PortConversion, can_convert, kind_of
 from vknn.bundle.descriptions import PortDescription, described
 from vknn.bundle.forms import ArrayForm, decoded, input_form, output_form, user_array
 from vknn.bundle.rewiring import Rewiring
