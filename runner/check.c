@@ -26,7 +26,7 @@ typedef struct bundle { /* typed views into the file; a section that is missing 
 /* Sizes stay below it, so that sums of a few of them, and products with small numbers, cannot overflow. */
 #define MOST_BYTES ((uint64_t)1 << 48)
 #define MOST_INVOCATIONS ((uint64_t)1 << 36) /* of a run: seconds on a GPU, minutes elsewhere */
-#define MOST_VISITS ((uint64_t)1 << 29) /* words of SPIR-V that are looked at: pipelines share modules */
+#define MOST_VISITS ((uint64_t)1 << 33) /* words of SPIR-V that are looked at: pipelines share modules */
 #define MOST_SLOTS 32 /* of a pipeline, as these are */
 #define MOST_CONSTANTS 128
 enum { UNIFORM_TEXEL = 4, STORAGE_TEXEL = 5, STORAGE_BUFFER = 7 }; /* VkDescriptorType */

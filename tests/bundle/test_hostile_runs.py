@@ -1,4 +1,4 @@
-"""Mutated bundles that pass the checks, run on the device by vknn-run in child processes."""
+"""Mutated bundles that pass the checks, run on the device by vknn-run under sanitizers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from tests.bundle import build, check_program
 from tests.bundle.mutations import Parts
 from tests.bundle.networks import small
+from tests.bundle.test_runner_sanitized import ADDRESS
 
 from vknn.bundle import schema
 from vknn.bundle.schema import Record
@@ -30,7 +31,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @pytest.fixture(scope="module")
 def program() -> Path:
-    return build.program(build.RUNNER / "main.c")
+    return build.program(build.RUNNER / "main.c", *ADDRESS)
 
 
 def mutation(bundle: bytes, rng: np.random.Generator) -> bytes:
@@ -74,11 +75,12 @@ def mutations(bundle: bytes, count: int, seed: int, folder: Path) -> list[Path]:
 
 
 def check_runs(program: Path, paths: list[Path]) -> None:
-    """Check that each bundle is run, or refused with a sentence: no crash, no hang."""
+    """Check that each is run, or refused with a sentence: no crash, no hang."""
     ran = 0
     for path in paths:
         command = [program, path, "--profile", *LIMITS]  # inputs are zeros
-        env = {**os.environ, "VK_INSTANCE_LAYERS": ""}
+        # The loader's and the driver's own leaks cannot be told from others once they are unloaded.
+        env = {**os.environ, "VKNN_VALIDATE": "0", "ASAN_OPTIONS": "detect_leaks=0"}
         done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=env)
         assert done.returncode in (0, 1, 2), f"{path}: {done.returncode} {done.stderr[-2000:]}"
         assert done.returncode == 0 or done.stderr.startswith("vknn-run: "), done.stderr[-2000:]
@@ -87,7 +89,7 @@ def check_runs(program: Path, paths: list[Path]) -> None:
 
 
 def test_some_mutations_run_or_are_refused(bundle: bytes, program: Path, tmp_path: Path) -> None:
-    check_runs(program, mutations(bundle, 12, 1, tmp_path))
+    check_runs(program, mutations(bundle, 8, 1, tmp_path))
 
 
 @pytest.mark.slow

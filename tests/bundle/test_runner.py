@@ -23,6 +23,7 @@ import vknn
 from vknn.bundle.runner import Runner
 from vknn.bundle.schema import NONE
 from vknn.errors import DeviceError, DeviceTimeoutError, InputError, OutOfMemoryError, VknnError
+from vknn.formats.ncnn.random_weights import write_random_weights
 
 pytestmark = pytest.mark.device
 
@@ -58,6 +59,18 @@ def test_bits_are_those_of_vknn(net: Made, library: Path, staged: bool) -> None:
 @pytest.mark.parametrize("arithmetic", ["fp32", "fp16"])
 def test_fp16(tmp_path: Path, library: Path, staged: bool, arithmetic: str) -> None:
     check(small(tmp_path, precision="fp16", arithmetic=arithmetic), library, staged=staged)
+
+
+@PATHS
+def test_weight_of_several_pieces(tmp_path: Path, library: Path, staged: bool) -> None:
+    """One of more than the 4 MiB that go through staging memory at once."""
+    model = tmp_path / "large.param"
+    model.write_text(
+        "7767517\n2 2\nInput data 0 1 data 0=1100\n"
+        "InnerProduct fc 1 1 data y 0=1001 1=1 2=1101100\n"
+    )
+    write_random_weights(model, model.with_suffix(".bin"))
+    check(made(tmp_path, model, {"data": (1100,)}), library, staged=staged)
 
 
 @pytest.mark.slow
