@@ -1678,13 +1678,15 @@ static vknn_status measure(vknn_net *net, uint32_t runs, VkQueryPool queries, Vk
     TRY(record(net, commands, infos, queries));
     for (uint32_t run = 0; run < runs; run++) {
         uint64_t first = 0, ticks;
+        VkResult code;
         int any = 0;
         TRY(start(net, infos));
         TRY(vknn_wait(net));
         for (uint32_t i = 0; i < 2 * net->plan->steps; i++) {
             if (net->steps[i / 2].kind == VKB_STEP_BARRIER) continue;
-            VK("reading timestamps", GetQueryPoolResults(c->device, queries, i, 1, sizeof ticks, &ticks, sizeof ticks,
-                                                         VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT));
+            code = c->vk.GetQueryPoolResults(c->device, queries, i, 1, sizeof ticks, &ticks, sizeof ticks, VK_QUERY_RESULT_64_BIT);
+            TRY(checked(c, code, "reading timestamps", why));
+            if (code) FAIL(VKNN_ERROR_DRIVER, "%s wrote no timestamps", c->facts.base.deviceName); /* VK_NOT_READY */
             if (!any++) first = ticks;
             times[i] += (double)((ticks - first) & mask);
         }
