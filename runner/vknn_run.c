@@ -8,6 +8,7 @@
 #define _DARWIN_C_SOURCE
 #define _FILE_OFFSET_BITS 64
 #endif
+#include "check.c"
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan_core.h>
 #include <ctype.h>
@@ -24,7 +25,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #endif
-#include "check.c"
 
 #if defined(VKNN_NO_THREADS)
 typedef int mutex, thread;
@@ -1322,7 +1322,7 @@ static vknn_status map_file(vknn_net *net, const char *path) {
 
 static vknn_status open_net(vknn_net *net, const char *path, const void *bytes, size_t size, const vknn_net_options *o) {
     NET(net);
-    net->limit = (uint64_t)((o->time_limit > 0 && o->time_limit < 1e9 ? o->time_limit : 30) * 1e9);
+    net->limit = (uint64_t)((o->time_limit > 1e9 ? 1e9 : o->time_limit > 0 ? o->time_limit : 30) * 1e9);
     if (path) {
         TRY(map_file(net, path));
         bytes = net->mapped;
@@ -1678,13 +1678,15 @@ static vknn_status measure(vknn_net *net, uint32_t runs, VkQueryPool queries, Vk
     TRY(record(net, commands, infos, queries));
     for (uint32_t run = 0; run < runs; run++) {
         uint64_t first = 0, ticks;
+        VkResult code;
         int any = 0;
         TRY(start(net, infos));
         TRY(vknn_wait(net));
         for (uint32_t i = 0; i < 2 * net->plan->steps; i++) {
             if (net->steps[i / 2].kind == VKB_STEP_BARRIER) continue;
-            VK("reading timestamps", GetQueryPoolResults(c->device, queries, i, 1, sizeof ticks, &ticks, sizeof ticks,
-                                                         VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT));
+            code = c->vk.GetQueryPoolResults(c->device, queries, i, 1, sizeof ticks, &ticks, sizeof ticks, VK_QUERY_RESULT_64_BIT);
+            TRY(checked(c, code, "reading timestamps", why));
+            if (code) FAIL(VKNN_ERROR_DRIVER, "%s wrote no timestamps", c->facts.base.deviceName); /* VK_NOT_READY */
             if (!any++) first = ticks;
             times[i] += (double)((ticks - first) & mask);
         }
