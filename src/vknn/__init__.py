@@ -60,7 +60,7 @@ _HOMES = {
     "tune": "vknn.tuning",
 }
 
-# Packages with names of their own, which docs/api lists: vknn.profiling.trace needs no second import.
+# Packages with names of their own, which docs/api lists; vknn.profiling needs no import of its own.
 _PACKAGES = {"answers", "crosscheck", "kernel_lab", "profiling", "reduction", "runtime", "scale"}
 
 __all__ = [
