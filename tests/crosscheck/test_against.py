@@ -60,6 +60,15 @@ def test_the_command_and_the_device(
     assert set(load_npz(target)) == {"data", "conv1", "fc"}
 
 
+def test_inputs_that_a_graph_takes_in_another_form_are_the_users(shared: Path) -> None:
+    """A picture of Core ML's: the graph's own tensor of its name does not take its place."""
+    path = shared / "models/coreml/mnistCNN.mlmodel"
+    record = dump(path, device="numpy")
+    assert record["image"].shape == (28, 28) and record["image#2"].ndim == 5
+    report = against(path, record, device="numpy")
+    assert report.ok and report.outputs_left == ("classLabel",)  # text, which no tensor is
+
+
 @pytest.mark.device
 def test_who_is_alone(tmp_path: Path) -> None:
     faulty = write_faulty_model(tmp_path, "channel")
