@@ -14,6 +14,7 @@ from vknn.graph import GraphBuilder, Op, TensorType, validate
 from vknn.lowering.choose.split_weights import split_columns
 from vknn.ops.elementwise import Add, Fused, FusedStep, Mul, Relu, Sub
 from vknn.ops.matmul import MatMul
+from vknn.ops.movement.shape import Reshape
 from vknn.passes.fusion import unfuse
 from vknn.runtime import Executable, live_objects, open_device
 
@@ -124,6 +125,20 @@ def test_constants_and_inputs_may_be_outputs(target):
     np.testing.assert_array_equal(out["c"], np.arange(3))
     np.testing.assert_allclose(out["y"], a + np.arange(3, dtype=np.float32))
     np.testing.assert_array_equal(out["again"], out["y"])
+    program.close()
+
+
+def test_a_constant_in_another_shape_is_a_weight(target):
+    """Where nothing has folded it: a view of a buffer whose bytes the runtime holds whole."""
+    g = GraphBuilder()
+    x = g.input("x", TensorType((2, 3)))
+    c = g.add(Reshape((2, 3)), g.constant(np.arange(6, dtype=np.float32), "c"))
+    graph = g.finish({"c": c, "y": g.add(Add(), x, c)})
+    program = compile_graph(graph, target, passes=False)
+    a = array(2, 3)
+    out = program.run({"x": a})
+    np.testing.assert_array_equal(out["c"], np.arange(6).reshape(2, 3))
+    np.testing.assert_array_equal(out["y"], a + np.arange(6, dtype=np.float32).reshape(2, 3))
     program.close()
 
 

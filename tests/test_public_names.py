@@ -62,6 +62,13 @@ def test_a_name_of_the_package_is_found_and_documented(name: str) -> None:
     assert getattr(home, name) is getattr(vknn, name)
 
 
+@pytest.mark.parametrize("name", sorted(vknn._PACKAGES))
+def test_a_package_needs_no_import_of_its_own(name: str) -> None:
+    """``import vknn`` alone is enough for ``vknn.profiling.trace``."""
+    assert vknn.__getattr__(name) is import_module(f"vknn.{name}")
+    assert inspect.getdoc(getattr(vknn, name))
+
+
 def test_other_names_are_not_found() -> None:
     with pytest.raises(AttributeError, match="no attribute 'session_of_yesterday'"):
         _ = vknn.session_of_yesterday

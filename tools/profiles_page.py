@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -19,6 +20,7 @@ MODEL = ROOT / "tools" / "demo_model" / "digits.param"
 COMMANDS = {
     "compiled": "tools/null_devices run navi31 vknn profile digits.param --device vulkan:0 "
     "--null-device --compiled --limit 4",
+    "counters": "vknn profile digits.param --counters dispatches,groups,busy --limit 4",
     "save": "vknn profile digits.param --runs 20 --limit 3 --save digits.vkprof",
     "report": "vknn report digits.vkprof --sort time --limit 4",
     "versus": 'vknn profile digits.param --runs 20 --versus "--disable fusion" --keep turns',
@@ -65,8 +67,24 @@ def _output(command: str, folder: str) -> str:
     front, _, rest = command.partition("vknn ")
     tool = [str(ROOT / word) if "/" in word else word for word in front.split()]
     words = [*tool, sys.executable, "-m", "vknn", *shlex.split(rest)]
-    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
+    environment = {**os.environ, **(_counter_layer() if "--counters" in rest else {})}
+    done = subprocess.run(
+        words, cwd=folder, capture_output=True, text=True, check=True, env=environment
+    )
     return "\n".join(line.rstrip() for line in done.stdout.rstrip().splitlines())
+
+
+def _counter_layer() -> dict[str, str]:
+    """What puts the tests' layer of counters above the driver."""
+    sys.path.insert(0, str(ROOT))
+    from benchmarks.counting.layer import Layer, built
+
+    sources = ROOT / "tests" / "runtime" / "counter_layer"
+    layer = Layer("VK_LAYER_VKNN_counters", sources, "offers counters with known numbers")
+    return {
+        "VK_ADD_LAYER_PATH": str(built(ROOT / ".cache", layer)),
+        "VK_INSTANCE_LAYERS": layer.name,
+    }
 
 
 if __name__ == "__main__":

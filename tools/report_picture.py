@@ -1,9 +1,10 @@
 """Picture of a report: the top of the page that ``--html`` writes, in Chromium.
 
-    vknn profile net.param --html report.html
-    python tools/report_picture.py report.html docs/report.png --select dispatch=12
-    vknn verify net.param --metrics --html check.html
-    python tools/report_picture.py check.html docs/check.png --select layer=3
+    vknn bench --device-limits --json > limits.json
+    vknn profile squeezenet_v1.1.param --device-limits limits.json --html report.html
+    python tools/report_picture.py report.html docs/report.png --select dispatch=1
+    vknn verify squeezenet_v1.1.param --precision fp16 --metrics --html check.html
+    python tools/report_picture.py check.html docs/check.png --select layer=3 --height 2000
 
 Needs Chromium (Debian: apt-get install chromium). The pictures of docs/ are made this way.
 """
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from PIL import Image
 
-COLOURS = 128
+COLOURS = 256
 
 
 def picture(report: Path, target: Path, *, width: int, height: int, selected: str) -> None:
@@ -34,7 +35,9 @@ def picture(report: Path, target: Path, *, width: int, height: int, selected: st
         command += [f"--screenshot={shot}", "--virtual-time-budget=4000", address]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         with Image.open(shot) as image:
-            image.convert("RGB").quantize(COLOURS).save(target, optimize=True)
+            # This method keeps colours of few pixels, as those of a legend are.
+            few = image.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE)
+            few.save(target, optimize=True)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,10 @@ from vknn import forks
 
 if TYPE_CHECKING:
     from vknn.bundle.export import export
+    from vknn import answers as answers
+    from vknn import crosscheck as crosscheck
+    from vknn import profiling as profiling
+    from vknn import runtime as runtime
     from vknn.crosscheck.verify import verify
     from vknn.errors import (
         DeviceError,
@@ -59,6 +63,9 @@ _HOMES = {
     "tune": "vknn.tuning",
 }
 
+# Packages with names of their own, which docs/api lists; vknn.profiling needs no import of its own.
+_PACKAGES = {"answers", "crosscheck", "kernel_lab", "profiling", "reduction", "runtime", "scale"}
+
 __all__ = [
     "Device",
     "DeviceError",
@@ -92,9 +99,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in __all__:
+    if name not in __all__ and name not in _PACKAGES:
         raise AttributeError(f"module 'vknn' has no attribute {name!r}")
     with forks.busy():  # a forked child would wait for ever for an import that another thread began
+        if name in _PACKAGES:
+            return import_module(f"vknn.{name}")  # which sets the attribute
         value = getattr(import_module(_HOMES.get(name, "vknn.errors")), name)
     globals()[name] = value
     return value

@@ -159,8 +159,7 @@ def needs(*wanted: str) -> Callable[[Sequence[str]], bool]:
 def test_the_shortest_list_is_found_wherever_it_is(wanted: tuple[str, ...]) -> None:
     found = shortest("abcdefgh", needs(*wanted), SearchBudget(60))
     assert found.complete and found.layers == wanted
-    assert shortest("abcdefgh", needs(), SearchBudget(60)).layers == ()
-    assert shortest("abcdefgh", needs(*wanted), SearchBudget(60, 2)).layers is None
+    assert shortest("abcdefgh", needs(*wanted), SearchBudget(60, 1)).layers is None
 
 
 def test_few_trials_for_many_layers() -> None:

@@ -60,6 +60,15 @@ def test_the_command_and_the_device(
     assert set(load_npz(target)) == {"data", "conv1", "fc"}
 
 
+def test_inputs_that_a_graph_takes_in_another_form_are_the_users(shared: Path) -> None:
+    """A picture of Core ML's: the graph's own tensor of its name does not take its place."""
+    path = shared / "models/coreml/mnistCNN.mlmodel"
+    record = dump(path, device="numpy")
+    assert record["image"].shape == (28, 28) and record["image#2"].ndim == 5
+    report = against(path, record, device="numpy")
+    assert report.ok and report.outputs_left == ("classLabel",)  # text, which no tensor is
+
+
 @pytest.mark.device
 def test_who_is_alone(tmp_path: Path) -> None:
     faulty = write_faulty_model(tmp_path, "channel")
@@ -182,6 +191,45 @@ def test_numbers_of_another_dtype_are_not_cut(more: float, tmp_path: Path) -> No
     assert against(model, {**right, "y": y}, device="numpy").ok
     row = against(model, {**right, "y": y + more}, device="numpy").rows[-1]
     assert row.other_numpy.max_abs == pytest.approx(more)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "code", "tolerance", "right"),
+    [
+        ("int64", 7, None, False),  # an index or a count
+        ("int32", 6, None, False),
+        ("int32", 6, 0.03, True),  # 1 of 44
+        ("int32", 6, 0.01, False),
+        ("uint8", 2, None, True),  # a code, rounded to the other side
+        ("int16", 5, None, True),
+        ("uint8", 2, 0.0, False),
+        ("bool", 9, None, False),
+    ],
+)
+def test_integers_are_exact_but_for_codes(
+    dtype: str, code: int, tolerance: float | None, right: bool, tmp_path: Path
+) -> None:
+    model = save(simple(node("Cast", "x", "y", to=code)), tmp_path)
+    x = np.full((2, 3), 44 if dtype != "bool" else 0, np.float32)
+    exact = {"x": x, "y": x.astype(dtype)}
+    off = {"x": x, "y": (x + 1).astype(dtype)}
+    assert against(model, exact, device="numpy", tolerance=tolerance).ok
+    assert against(model, off, device="numpy", tolerance=tolerance).ok == right
+    assert compare_records(exact, off, tolerance=tolerance).ok == right
+    two = {"x": x, "y": (x + 2).astype(dtype)}
+    assert dtype == "bool" or against(model, two, device="numpy", tolerance=0.01).ok is False
+
+
+def test_outputs_that_the_record_lacks_are_named(
+    model: Path, record: dict[str, np.ndarray]
+) -> None:
+    whole = against(model, record, device="numpy")
+    assert whole.outputs_left == () and "outputs not compared" not in str(whole)
+    record.pop("out")
+    report = against(model, record, device="numpy")
+    assert report.ok and report.outputs_left == ("out",)
+    assert "outputs not compared, as the record lacks them: out" in str(report)
+    assert json.loads(report.to_json())["outputs_left"] == ["out"]
 
 
 @pytest.mark.parametrize("tolerance", [-1.0, float("nan")])

@@ -68,10 +68,19 @@ def test_others(engine: str, file: str, least: int, shared: Path) -> None:
     assert all(row.how == "name" for row in report.rows)
 
 
+@pytest.mark.device
+def test_codes_of_a_quantized_network_are_those_of_the_engine(shared: Path) -> None:
+    needs("litert")
+    path = shared / "models/tflite/mobilenet_v1_0.25_128_quant.tflite"
+    report = against(path, "litert", tolerance=0.0)
+    assert report.ok and len(report.rows) == 31 and not report.outputs_left
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "file", "shapes"),
     [
+        ("litert", "tflite/tf2_mobilenet_v2_1.0_224_ptq.tflite", None),
         ("ncnn", "ncnn/squeezenet_v1.1.param", None),
         ("ncnn", "ncnn/nanodet_m.param", {"input.1": (3, 320, 320)}),
         ("litert", "tflite/mobilenet_v1_0.25_128_quant.tflite", None),

@@ -16,10 +16,10 @@ NAMES = ["[/red]", "a[red]b\x1b[31m\nc", "</script>'\"\N{FOX FACE}"]
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    nodes = [node(op, "x", f"y{n}") for n, op in enumerate(("Tanh", "Sigmoid", "Relu"))]
+    nodes = [node(op, "x[/x]\x1b", f"y{n}") for n, op in enumerate(("Tanh", "Sigmoid", "Relu"))]
     for made, name in zip(nodes, NAMES, strict=True):
         made.name = name
-    net = graph(nodes, [value("x")], [value(f"y{n}") for n in range(3)])
+    net = graph(nodes, [value("x[/x]\x1b")], [value(f"y{n}") for n in range(3)])
     net.name = "net[/bold]\x1b[0m"
     return save(model(net), tmp_path_factory.mktemp("hostile"))
 
@@ -30,7 +30,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("verify",), ("verify", "--metrics"), ("verify", "--search-steps", "2"),
         ("verify", "--precision", "fp16", "--advise"),
         ("profile", "--runs", "1"), ("profile", "--runs", "1", "--compiled"),
-        ("profile", "--static"),
+        ("profile", "--static"), ("info",), ("info", "--graph"), ("info", "--plan"),
+        ("bench", "--runs", "1"), ("tune", "--runs", "1"),
     ],
     ids="_".join,
 )  # fmt: skip
@@ -40,7 +41,9 @@ def test_tables_of_the_commands(
 ) -> None:
     assert main([options[0], str(hostile), *options[1:]]) == 0
     told = capsys.readouterr().out
-    assert "\x1b" not in told and "[/red]" in told and "a[red]b" in told
+    assert "\x1b" not in told
+    # A benchmark names the file alone.
+    assert options[0] == "bench" or any(n in told for n in ("[/red]", "x[/x]", "net[/bold]"))
 
 
 @pytest.mark.device

@@ -11,7 +11,7 @@ from typing import Any
 from rich.table import Table
 
 from vknn.cli.arguments import add_model, add_shape, add_signature, disabled, opened, shapes
-from vknn.cli.output import show, write_json
+from vknn.cli.output import cell, show, show_lines, write_json
 from vknn.coverage import coverage
 from vknn.errors import InputError, ShapeError, VknnError
 from vknn.formats import TensorSpec
@@ -107,10 +107,10 @@ def _print_text(args: argparse.Namespace, session: Session, graph: Graph | None)
     if args.json:
         write_json(texts)
         return
-    print(texts.get("graph", ""), end="")
-    print("\n".join(texts.get("plans", [])), end="")
+    show_lines(texts.get("graph", ""))
+    show_lines("\n".join(texts.get("plans", [])))
     if texts.get("on host"):
-        print(f"on the host: {', '.join(texts['on host'])}")
+        show_lines(f"on the host: {', '.join(texts['on host'])}\n")
     if texts.get("later"):
         print(f"{_LATER}: {', '.join(texts['later'])}")
 
@@ -128,7 +128,9 @@ def _show_coverage(args: argparse.Namespace, session: Session, graph: Graph | No
     table.add_column("operators")
     table.add_column("where")
     for row in rows:
-        table.add_row(row.type, str(row.count), ", ".join(row.operators) or "-", row.where or "-")
+        table.add_row(
+            cell(row.type), str(row.count), ", ".join(row.operators) or "-", row.where or "-"
+        )
     show(table)
 
 
@@ -178,9 +180,9 @@ def _spec(spec: TensorSpec, hint: tuple[int, ...] | None) -> dict[str, Any]:
 
 
 def _tensors(title: str, entries: Sequence[dict[str, Any]]) -> Table:
-    table = Table("name", "shape", "dtype", title=title, title_justify="left")
+    table = Table("name", "shape", "dtype", title=cell(title), title_justify="left")
     for entry in entries:
-        table.add_row(entry["name"], _shape(entry), entry["dtype"])
+        table.add_row(cell(entry["name"]), _shape(entry), entry["dtype"])
     return table
 
 
@@ -200,5 +202,5 @@ def _counts(title: str, counts: dict[str, int]) -> Table:
     table = Table("type", title=title, title_justify="left")
     table.add_column("count", justify="right")
     for name, count in counts.items():
-        table.add_row(name, str(count))
+        table.add_row(cell(name), str(count))
     return table

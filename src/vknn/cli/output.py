@@ -10,6 +10,9 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from vknn.printable import one_line
 
 Tell = Callable[[int, int, str], None]
 
@@ -18,6 +21,16 @@ def show(thing: RenderableType) -> None:
     """A table or text to stdout; wide where it is not a terminal, so that nothing is cut."""
     console = Console() if sys.stdout.isatty() else Console(width=200)
     console.print(thing)
+
+
+def cell(text: str) -> Text:
+    """Text out of a file as a table's cell or title: one line, without markup."""
+    return Text(one_line(text), overflow="fold")
+
+
+def show_lines(text: str) -> None:
+    """Text of many lines to stdout, without control characters of names in it."""
+    print("\n".join(map(one_line, text.split("\n"))), end="")
 
 
 def write_json(document: Any) -> None:
@@ -31,14 +44,19 @@ def progress(title: str, quiet: bool = False) -> Iterator[Tell | None]:
     if quiet or not sys.stderr.isatty():
         yield None
         return
-    columns = (TextColumn(title), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn(title, markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     console = Console(stderr=True)
     with Progress(
-        *columns, TextColumn("{task.fields[what]}"), console=console, transient=True
+        *columns, TextColumn("{task.fields[what]}", markup=False), console=console, transient=True
     ) as bar:
         task = bar.add_task(title, total=None, what="")
 
         def tell(done: int, total: int, what: str) -> None:
-            bar.update(task, completed=done, total=total, what=what)
+            bar.update(task, completed=done, total=total, what=one_line(what))
 
         yield tell

@@ -9,6 +9,7 @@ import numpy as np
 from rich.table import Table
 
 from vknn.answers.labels import Labels
+from vknn.cli.output import cell
 
 #: Outputs of at most this many elements along one axis are shown as scores.
 MAX_SCORES = 1 << 20
@@ -68,7 +69,7 @@ def statistics(rows: Sequence[dict[str, Any]]) -> Table:
     for row in rows:
         numbers = [f"{row[k]:.6g}" if k in row else "" for k in ("min", "max", "mean")]
         shape = row["value"] if "value" in row else ", ".join(map(str, row["shape"]))
-        table.add_row(row["name"], shape, row["dtype"], *numbers)
+        table.add_row(cell(row["name"]), cell(shape), row["dtype"], *numbers)
     return table
 
 
@@ -76,5 +77,5 @@ def scores(top: Sequence[dict[str, Any]]) -> Table:
     """A table of the best scores."""
     table = Table("index", "score", "label")
     for entry in top:
-        table.add_row(str(entry["index"]), f"{entry['score']:.6g}", entry["label"] or "")
+        table.add_row(str(entry["index"]), f"{entry['score']:.6g}", cell(entry["label"] or ""))
     return table

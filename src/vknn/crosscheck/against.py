@@ -68,6 +68,8 @@ class AgainstReport(TensorReport):
         rows: One for each of the engine's tensors that is the model's, in the order of the graph.
         unmatched: Names of its tensors that match nothing.
         engine: Name and version of the engine that ran; empty for a record.
+        outputs_left: Names of the model's outputs that were not compared: the engine has none that
+            matches, or they are no arrays.
     """
 
     model: str
@@ -75,6 +77,7 @@ class AgainstReport(TensorReport):
     rows: tuple[AgainstRow, ...]
     unmatched: tuple[str, ...] = ()
     engine: str = ""
+    outputs_left: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -123,10 +126,14 @@ class AgainstReport(TensorReport):
         return table
 
     def notes(self) -> list[str]:
-        """A line on the engine's tensors that match nothing."""
-        if not self.unmatched:
-            return []
-        return [f"not compared, as the model has no such tensor: {listed(self.unmatched)}"]
+        """Lines on the engine's tensors that match nothing, and on outputs that it lacks."""
+        notes = []
+        if self.unmatched:
+            notes.append(f"not compared, as the model has no such tensor: {listed(self.unmatched)}")
+        if self.outputs_left:
+            who = self.engine or "the record"
+            notes.append(f"outputs not compared, as {who} lacks them: {listed(self.outputs_left)}")
+        return notes
 
 
 def against(
@@ -165,7 +172,8 @@ def against(
         shapes: Shapes of random inputs by name, where the model leaves them open.
         seed: Of random inputs.
         tolerance: Error allowed to a tensor, relative to its largest element; by default as for
-            cumulative results of :func:`vknn.verify`.
+            cumulative results of :func:`vknn.verify`. Without it integers have to be equal, those
+            of 8 and 16 bits, which may be codes of real numbers, but for one step.
 
     Raises:
         vknn.InputError: An input is neither recorded nor given, or the file cannot be read.
@@ -228,7 +236,9 @@ def _compared(
     )
     rows = tuple(_row(m, on_device.get(m.own.name), session, tolerance) for m in matches)
     title = session.device.name if session.device is not None else "NumPy"
-    return AgainstReport(name, title, rows, tuple(unmatched), engine)
+    met = {name for m in matches for name in (m.own.name, *m.own.aliases)}
+    left = tuple(spec.name for spec in session.outputs if spec.name not in met)
+    return AgainstReport(name, title, rows, tuple(unmatched), engine, left)
 
 
 def _row(
@@ -236,10 +246,11 @@ def _row(
 ) -> AgainstRow:
     right = match.own.array
     share = CUMULATIVE[session.precision, session.arithmetic] if tolerance is None else tolerance
-    bound = other_bound = near(right, share)
+    given = tolerance is not None
+    bound = other_bound = near(right, share, given)
     if match.array.dtype == np.float16 and tolerance is None:  # it is as near as that can be
         share = max(share, CUMULATIVE["fp16", "fp32"])
-        other_bound = near(right, share)
+        other_bound = near(right, share, given)
     other_numpy = compare(*in_one_dtype(match.array, right), other_bound)
     device_numpy = device_other = None
     if computed is not None:

@@ -19,11 +19,25 @@ CUMULATIVE = {
 }
 
 
-def near(right: np.ndarray, share: float) -> Allowance:
-    """The allowance for a recorded array: a share of the right one's range; none for text."""
+#: Integers that may be codes of real numbers, which are rounded to either side.
+_CODES = tuple(map(np.dtype, ("int8", "uint8", "int16", "uint16")))
+
+
+def near(right: np.ndarray, share: float, given: bool) -> Allowance:
+    """The allowance for a recorded array: a share of the right one's range.
+
+    Integers are allowed nothing, as indices and counts, but one step of those that may be codes.
+    ``given``: the share is the user's and counts for all integers. Text is allowed nothing.
+    """
     if right.dtype.kind not in "fiub":
         return Allowance(np.zeros(1), np.zeros(1))
-    return widened(Allowance(np.abs(right), np.zeros(1)), right, share)
+    exact = Allowance(np.abs(right), np.zeros(1))
+    if right.dtype.kind == "f" or (right.dtype in _CODES and not given):
+        return widened(exact, right, share)
+    if not given or right.size == 0:
+        return exact
+    largest = float(np.max(np.abs(right.astype(np.float64))))
+    return Allowance(exact.magnitude, np.full(1, share * largest))
 
 
 def moved(allowance: Allowance, error: float) -> Allowance:

@@ -129,7 +129,8 @@ def compare_records(
         runner: As for ``load_record``, of each file of Polygraphy's; so is ``iteration``.
         iteration: As for ``load_record``.
         tolerance: Error allowed to a tensor, relative to its largest element; by default 1e-4, and
-            2e-2 where one of them is in float16.
+            2e-2 where one of them is in float16. Without it integers have to be equal, those of
+            8 and 16 bits, which may be codes of real numbers, but for one step.
 
     Raises:
         vknn.InputError: A file cannot be read.
@@ -164,4 +165,4 @@ def _compared(actual: np.ndarray, right: np.ndarray, tolerance: float | None) ->
     halves = np.dtype(np.float16) in (actual.dtype, right.dtype)
     share = CUMULATIVE["fp16" if halves else "fp32", "fp32"] if tolerance is None else tolerance
     actual, right = in_one_dtype(actual, right)
-    return compare(actual, right, near(right, share))
+    return compare(actual, right, near(right, share, tolerance is not None))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -63,7 +63,7 @@ def tensors_of(
     ]
     if graph.continuation is not None:
         found += _outputs(session, graph, taken, on_device)
-    return inputs + list(_unique(iter(found)))
+    return inputs + list(_unique(iter(found), feeds))
 
 
 def dump(
@@ -158,9 +158,9 @@ def _decoded(session: Session, array: np.ndarray) -> np.ndarray:
     return found if found.size == array.size else array
 
 
-def _unique(tensors: Iterator[NamedTensor]) -> Iterator[NamedTensor]:
-    """The tensors with names that none before them has."""
-    seen: set[str] = set()
+def _unique(tensors: Iterator[NamedTensor], taken: Iterable[str]) -> Iterator[NamedTensor]:
+    """The tensors with names that none before them has, and none of those that are taken."""
+    seen = set(taken)
     for tensor in tensors:
         name, number = tensor.name, 1
         while name in seen:

@@ -11,6 +11,7 @@ import numpy as np
 
 from vknn.errors import DeviceError, InputError
 from vknn.plan import Dispatch, Plan
+from vknn.printable import one_line
 from vknn.segment import Segment
 from vknn.session import Session, engine_of
 
@@ -128,6 +129,6 @@ def chosen(
 
 
 def _listed(choices: Sequence[DispatchChoice]) -> list[str]:
-    lines = [choice.line() for choice in choices[:MOST_LINES]]
+    lines = [one_line(choice.line()) for choice in choices[:MOST_LINES]]
     more = len(choices) - len(lines)
     return lines + ([f"and {more} more"] if more > 0 else [])

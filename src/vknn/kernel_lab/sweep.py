@@ -17,6 +17,7 @@ from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from vknn.errors import DeviceLostError, RunTimeoutError, VknnError
 from vknn.kernel_lab.axes import LANES, combinations, typed_axes
@@ -27,6 +28,7 @@ from vknn.kernel_lab.kernel_source import CompiledKernel, KernelSource
 from vknn.kernel_lab.report import LabRun, plain
 from vknn.kernel_lab.workbench import Version, Workbench, check_runs
 from vknn.plan import Access
+from vknn.printable import one_line
 from vknn.rich_text import text_of
 
 IDLE = "also with half the groups: they must follow (--groups, groups=)"
@@ -94,8 +96,8 @@ class Sweep:
 
     def table(self) -> Table:
         """The combinations, a row each, below the kernel as it is."""
-        title = f"{self.base.kernel} on {self.base.device}"
-        table = Table(title=title, title_justify="left")
+        title = one_line(f"{self.base.kernel} on {self.base.device}")
+        table = Table(title=Text(title), title_justify="left")
         axes = list(self.rows[0].values) if self.rows else []
         numbers = list(self.base.driver_numbers())
         for name in (*axes, "lanes", "groups", "median us", "min us", "ratio", *numbers):
@@ -104,7 +106,8 @@ class Sweep:
         first = SweepRow(dict.fromkeys(axes, ""), self.base.local, self.base.groups, self.base)
         for row in (first, *self.rows):
             style = "bold" if row is self.best else None if row.ok else "red"
-            table.add_row(*self._cells(row, numbers), style=style)
+            cells = map(one_line, self._cells(row, numbers))
+            table.add_row(*(Text(cell) for cell in cells), style=style)
         return table
 
     def __rich__(self) -> RenderableType:

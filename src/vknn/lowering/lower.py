@@ -241,6 +241,8 @@ class _Lowering:
         if isinstance(node.op, Fused) or value is None or layout is None or len(node.outputs) > 1:
             return False
         parent = self._want(value, layout, half)
+        if parent.root.role is Role.WEIGHT:
+            return False  # the runtime has weights as wholes
         half = half and source.type.dtype.is_float
         nbytes = storage_bytes(source.type, candidate.outputs[0], half)
         name = self._unique(source.name)

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from vknn.errors import VknnError
 from vknn.graph import Graph
 from vknn.opening import choose_device
 from vknn.ops.detection.order import in_order_of
 from vknn.precision import Precision
+from vknn.printable import one_line
 from vknn.profiling.peer import NcnnPeer
 from vknn.rich_text import text_of
 from vknn.session import Session, by_signature, engine_of
@@ -112,8 +114,8 @@ class Benchmark:
         return text_of(self, 120)
 
     def _runs_table(self) -> Table:
-        title = f"{self.model} on {self.device}, {len(self.ours.seconds)} runs, ms"
-        table = Table("", title=title, title_justify="left")
+        title = one_line(f"{self.model} on {self.device}, {len(self.ours.seconds)} runs, ms")
+        table = Table("", title=Text(title), title_justify="left")
         for name in ("min", "median", "max"):
             table.add_column(name, justify="right")
         for series in (self.ours, self.peer):

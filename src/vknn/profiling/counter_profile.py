@@ -11,11 +11,14 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 from rich.table import Table
+from rich.text import Text
 
 from vknn import reference
 from vknn.errors import DeviceError, VknnError
 from vknn.plan import Plan
 from vknn.precision import Precision
+from vknn.printable import one_line
+from vknn.profiling.labels import named_cell
 from vknn.profiling.records import Entry, command_entry
 from vknn.rich_text import text_of
 from vknn.runtime.counters import SUBMITS, Counter
@@ -52,8 +55,8 @@ class CounterProfile:
     def table(self, limit: int | None = None) -> Table:
         """Rows as a rich table; ``limit``: the most, None for all."""
         times = "once" if self.passes == 1 else f"{self.passes} times"
-        title = f"{self.model} on {self.device}, by {self.by}, run {times}"
-        table = Table(title=title, title_justify="left")
+        title = one_line(f"{self.model} on {self.device}, by {self.by}, run {times}")
+        table = Table(title=Text(title), title_justify="left")
         for name in ("layers", "kernel", "what"):
             table.add_column(name, overflow="fold")
         for counter in self.counters:
@@ -61,7 +64,8 @@ class CounterProfile:
             table.add_column(counter.name + unit, justify="right")
         rows = list(zip(self.entries, self.values, strict=True))
         for entry, values in rows[:limit]:
-            table.add_row(", ".join(entry.layers), entry.kernel, entry.label, *map(_number, values))
+            names = (named_cell(*entry.layers), entry.kernel, named_cell(entry.label))
+            table.add_row(*names, *map(_number, values))
         return table
 
     def to_json(self) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rich.console import RenderableType
 from rich.table import Table
 
+from vknn.profiling.labels import named_cell
 from vknn.profiling.static import StaticProfile
 from vknn.profiling.static_entry import NAMES, StaticEntry
 from vknn.rich_text import text_of
@@ -76,7 +77,8 @@ class StaticDifference:
             cells = [
                 _cell(*(_value(e, name) for e in (pair.before, pair.after))) for name in _SHOWN
             ]
-            table.add_row(", ".join(entry.layers), _what(pair), *cells, _bound(pair))
+            names = (named_cell(*entry.layers), named_cell(_what(pair)))
+            table.add_row(*names, *cells, _bound(pair))
         sums = [_cell(_sum(self.before, name), _sum(self.after, name)) for name in _SHOWN]
         table.add_row("all", "", *sums)
         return table

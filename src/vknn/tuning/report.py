@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from vknn.printable import one_line
 from vknn.rich_text import text_of
 
 
@@ -96,7 +97,8 @@ class TuneReport:
 
     def table(self) -> Table:
         """The rows as a rich table."""
-        table = Table(title=f"{self.model} on {self.device}", title_justify="left")
+        title = Text(one_line(f"{self.model} on {self.device}"))
+        table = Table(title=title, title_justify="left")
         for name in ("layers", "operator", "candidates, us"):
             table.add_column(name, overflow="fold")
         for name in ("fastest", "before"):
@@ -106,7 +108,7 @@ class TuneReport:
             speedup = f"{row.speedup:.2f}x" if row.speedup is not None else ""
             layers = row.layers[0] + (f" (+{len(row.layers) - 1})" if len(row.layers) > 1 else "")
             cells = (layers, row.op, _candidates(row), row.winner or "none", row.previous, speedup)
-            table.add_row(*(Text(cell) for cell in cells), style=_style(row))
+            table.add_row(*(Text(one_line(cell)) for cell in cells), style=_style(row))
         return table
 
     def __rich__(self) -> RenderableType:

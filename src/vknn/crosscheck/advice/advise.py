@@ -57,7 +57,9 @@ def advise(
         tolerance: Error allowed to any output, relative to its largest element; by default what
             :func:`vknn.verify` allows: 2e-2 in fp16, 4e-2 with arithmetic "fp16", 0.16 in bf16.
         limit: Inputs at most; None: all.
-        time_limit: Seconds that the search may take; what was found until then is given.
+        time_limit: Seconds that all may take; what was found until then is given. However short,
+            the inputs are computed once, the layers tried all in 16 bits and all in float32, and
+            the times of a list taken once; and what is begun is finished.
 
     Returns:
         The advice, whose ``precision`` is what :class:`vknn.Session` takes.

@@ -98,7 +98,7 @@ class Advisor:
         ordered = sorted(layers, key=lambda layer: layer.rank, reverse=True)
         found, single = self._search([layer.name for layer in ordered], trials)
         kept = found.layers if found.layers is None else self._in_order(layers, found.layers)
-        times = {} if kept is None else trials.times(kept)
+        times = {} if kept is None else trials.times(kept, self._left)
         return PrecisionAdvice(
             model=model,
             device=device_name(self._session),
@@ -163,9 +163,11 @@ class Advisor:
     def _measure(self, layers: Sequence[_Layer], trials: ListTrials, case: AdvisedInput) -> None:
         """What each layer alone does to the outputs; those that lose the most first."""
         simulation = self._simulation(case.feeds)
-        for layer in layers:
-            layer.own = max(simulation.own_error(node) for node in layer.nodes)
         end = self._begin + MEASURING * self._seconds
+        for layer in layers:
+            if time.monotonic() >= end:
+                break
+            layer.own = max(simulation.own_error(node) for node in layer.nodes)
         ordered = sorted(layers, key=lambda layer: layer.own, reverse=True)
         right = simulation.outputs(lambda node: False)
         for number, layer in enumerate(ordered):
@@ -180,7 +182,7 @@ class Advisor:
 
     def _search(self, order: list[str], trials: ListTrials) -> tuple[FoundList, float | None]:
         """The list, and the error with all layers in float32 where that was tried."""
-        budget = SearchBudget(self._seconds - (time.monotonic() - self._begin))
+        budget = SearchBudget(self._left)
 
         def passes(kept: Sequence[str]) -> bool:
             self._progress(trials.count, trials.count + 1, f"{len(kept)} layers in fp32")
@@ -191,6 +193,11 @@ class Advisor:
         if not passes(order):
             return FoundList(None, True), max(trials.errors(order))
         return shortest(order, passes, budget), max(trials.errors(order))
+
+    @property
+    def _left(self) -> float:
+        """Seconds that are left."""
+        return self._seconds - (time.monotonic() - self._begin)
 
     def _in_order(self, layers: Sequence[_Layer], names: Sequence[str]) -> tuple[str, ...]:
         return tuple(layer.name for layer in layers if layer.name in set(names))

@@ -43,12 +43,8 @@ def shortest(order: Sequence[str], passes: Passes, budget: SearchBudget) -> Foun
     """A list of layers that passes and of which none can be left out.
 
     ``order``: all of them, those first that are the most likely to be needed. That all layers pass
-    is to be known before.
+    and that none of them does not is to be known before.
     """
-    if not budget.take():
-        return FoundList(None, False)
-    if passes(()):
-        return FoundList((), True)
     low, high = 0, 1
     while high < len(order) and budget.take() and not passes(order[:high]):
         low, high = high, min(2 * high, len(order))

@@ -82,8 +82,11 @@ class ListTrials:
         found = output_errors(self.session, outputs, case.expected, self.share)
         return max((excess * self.share for _, excess in found), default=float("inf"))
 
-    def times(self, kept: Sequence[str]) -> dict[str, tuple[float, float]]:
-        """Seconds of a run without the list, with it, and in fp32: least and median, in turn."""
+    def times(self, kept: Sequence[str], seconds: float) -> dict[str, tuple[float, float]]:
+        """Seconds of a run without the list, with it, and in fp32: least and median, in turn.
+
+        ``seconds``: all that may be spent; one run of each is timed at least.
+        """
         settings = {
             self._precision: rules(self._precision, ()),
             **({"list": rules(self._precision, kept)} if kept else {}),
@@ -92,17 +95,19 @@ class ListTrials:
         if self.simulated:
             return {}
         with contextlib.suppress(OutOfMemoryError):  # three networks at once
-            return self._timed(settings)
+            return self._timed(settings, min(seconds, SECONDS))
         return {}
 
-    def _timed(self, settings: Mapping[str, Mapping[str, str]]) -> dict[str, tuple[float, float]]:
+    def _timed(
+        self, settings: Mapping[str, Mapping[str, str]], seconds: float
+    ) -> dict[str, tuple[float, float]]:
         feeds = self.cases[0].feeds
         with contextlib.ExitStack() as stack:
             engines = {
                 name: stack.enter_context(self._engine(each)) for name, each in settings.items()
             }
             taken: dict[str, list[float]] = {name: [] for name in engines}
-            end = time.monotonic() + SECONDS
+            end = time.monotonic() + seconds
             for number in range(RUNS + 1):
                 for name, engine in engines.items():
                     begin = time.perf_counter()
