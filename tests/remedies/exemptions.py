@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from tests.remedies.bundle_tools import BUNDLE_TOOLS
+
 from vknn.cli.kernel import ACTIONS
 from vknn.runtime.vulkan import vk_result
 
 #: Texts whose remedy other tests apply.
 ELSEWHERE = {
+    **BUNDLE_TOOLS,
     "the vknn in {} is older than turns of runs: compare with --one-by-one": (
         "profiling/test_compare.py::test_a_checkout_that_is_too_old_is_named"
     ),
