@@ -14,7 +14,7 @@ import numpy as np
 from vknn import __version__, environment, gc_pause
 from vknn.bundle.modules import swept_keys
 from vknn.bundle.needs import Needs
-from vknn.bundle.network import Network, cut
+from vknn.bundle.network import Network, cut, shapes_text
 from vknn.bundle.plans import Portrait, add_plan
 from vknn.bundle.schema import Feature
 from vknn.bundle.segments import planned
@@ -186,7 +186,7 @@ def _add(
     ported = network.ported(graph, plan, target.limits)
     keys = swept_keys(ported.plan.dispatches)
     portrait = Portrait(
-        ported.plan, keys, target.limits, target.name, network.shapes_text, options.precision,
+        ported.plan, keys, target.limits, target.name, shapes_text(ported), options.precision,
         ports=[port.row(tables) for port in ported.ports],
         states=[state.row(tables) for state in ported.states],
         examples=[one.row(tables) for one in network.examples(graph, ported, options)],

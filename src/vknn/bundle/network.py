@@ -13,7 +13,7 @@ from vknn.bundle.ports import PortedPlan, ported
 from vknn.bundle.schema import Direction
 from vknn.bundle.segments import too_long
 from vknn.errors import ExportError, InputError
-from vknn.formats import Model
+from vknn.formats import Model, TensorSpec
 from vknn.graph import DType, Graph, TensorType
 from vknn.graph.builder import fixed_inputs
 from vknn.lowering import LoweringOptions
@@ -49,16 +49,6 @@ class Network:
     def model(self) -> Model:
         """The model."""
         return self._session.model
-
-    @property
-    def shapes_text(self) -> str:
-        """The shapes of the inputs that a run is given, as a bundle has them."""
-        shapes = {
-            spec.name: np.shape(self.feeds[spec.name])
-            for spec in self._session.inputs
-            if spec.name in self.feeds and spec.name not in self._fixed
-        }
-        return ";".join(f"{name}={','.join(map(str, dims))}" for name, dims in shapes.items())
 
     def check_sizes(self, limits: DeviceLimits) -> None:
         """Check that inputs are not longer than a target's buffers, before they are made."""
@@ -133,7 +123,7 @@ class Network:
                 continue
             dims = self._shapes.get(spec.name, likely_shape(self._session, spec))
             if dims is None or None in dims:
-                raise _open_shape(spec.name)
+                raise _open_shape(spec)
             found[spec.name] = np.zeros(tuple(d for d in dims if d is not None), spec.dtype)
         return found
 
@@ -159,8 +149,9 @@ class Network:
             own = {**self.model.recorded, **self.model.defaults}
             hint = likely_shape(self._session, spec)
             if not known and spec.name not in own and (hint is None or None in hint):
-                raise _open_shape(spec.name)
-        loose = [name for name in sorted(self.model.value_inputs) if name not in self._fixed]
+                raise _open_shape(spec)
+        own = {**self._fixed, **self.model.recorded, **self.model.defaults}
+        loose = sorted(self.model.value_inputs - own.keys())
         if loose:
             raise ExportError(
                 [
@@ -187,8 +178,16 @@ def cut(graph: Graph, names: Sequence[str], state: Container[str]) -> None:
     graph.continuation = None
 
 
-def _open_shape(name: str) -> InputError:
+def _open_shape(spec: TensorSpec) -> InputError:
+    sizes = ("N", "N", "N") if spec.sizes is None else spec.sizes
+    text = ",".join("N" if size is None else str(size) for size in sizes)
     return InputError(
-        f"the model leaves the shape of input {name!r} open: give it, as in "
-        f"--shape {name}=3,224,224 (in Python shapes={{{name!r}: (3, 224, 224)}})"
+        f"the model leaves the shape of input {spec.name!r} open: give it, as in "
+        f"--shape {spec.name}={text} (in Python shapes={{{spec.name!r}: ({text})}})"
     )
+
+
+def shapes_text(ported: PortedPlan) -> str:
+    """The shapes of a plan's inputs, as a bundle has them."""
+    inputs = [port for port in ported.ports if port.direction is Direction.INPUT]
+    return ";".join(f"{port.name}={','.join(map(str, port.form.dims))}" for port in inputs)
