@@ -113,7 +113,7 @@ argument: this net is not open, or was moved from
 
 
 @pytest.mark.device
-@pytest.mark.parametrize("compiler", ["g++", "clang++"])
+@pytest.mark.parametrize("compiler", ["g++", pytest.param("clang++", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("flags", [(), ("-fno-exceptions",)], ids=["exceptions", "none"])
 def test_cpp(
     net: Made, expected: np.ndarray, tmp_path: Path, compiler: str, flags: tuple[str, ...]
@@ -208,6 +208,7 @@ def test_java_reports_a_device_that_computes_something_else(
     assert "\ntest false\nout: " in text
 
 
+@pytest.mark.slow
 def test_jni_compiles_with_clang() -> None:
     jni_library("clang")
 

@@ -28,8 +28,9 @@ from vknn.bundle.targets import TARGETS as TARGETS_OF_BUNDLES
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 ROOT = build.ROOT
-#: What makes the smallest files; C needs no unwinding.
-SMALL = ("-Oz", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables", "-s")
+SMALL = ("-Oz", "-s")
+#: C needs no unwinding. (Windows has handlers of its own, which take it.)
+ELF_ONLY = ("-fno-asynchronous-unwind-tables", "-fno-unwind-tables")
 SECTIONS = ("-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections")
 #: Target of zig -> the first bytes of its files.
 TARGETS = {
@@ -83,14 +84,19 @@ def only_vulkan(folder: Path) -> Path:
     return include
 
 
+def small_flags(target: str) -> tuple[str, ...]:
+    """What makes the smallest files."""
+    return (*SMALL, *(ELF_ONLY if "linux" in target else ()))
+
+
 def program(target: str) -> Path:
     sources = [build.RUNNER / "vknn_run.c", build.RUNNER / "main.c"]
     name = "vknn-run.exe" if "windows" in target else "vknn-run"
-    return zig(target, sources, (*SMALL, *SECTIONS), name)
+    return zig(target, sources, (*small_flags(target), *SECTIONS), name)
 
 
 def library(target: str) -> Path:
-    flags = (*SMALL, "-shared", "-fPIC", "-fvisibility=hidden", "-DVKNN_SHARED")
+    flags = (*small_flags(target), "-shared", "-fPIC", "-fvisibility=hidden", "-DVKNN_SHARED")
     suffix = "dll" if "windows" in target else "dylib" if "macos" in target else "so"
     return zig(target, [build.RUNNER / "vknn_run.c"], flags, f"libvknn_run.{suffix}")
 
