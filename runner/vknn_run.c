@@ -8,6 +8,7 @@
 #define _DARWIN_C_SOURCE
 #define _FILE_OFFSET_BITS 64
 #endif
+#include "check.c"
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan_core.h>
 #include <ctype.h>
@@ -24,7 +25,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #endif
-#include "check.c"
 
 #if defined(VKNN_NO_THREADS)
 typedef int mutex, thread;
@@ -1322,7 +1322,7 @@ static vknn_status map_file(vknn_net *net, const char *path) {
 
 static vknn_status open_net(vknn_net *net, const char *path, const void *bytes, size_t size, const vknn_net_options *o) {
     NET(net);
-    net->limit = (uint64_t)((o->time_limit > 0 && o->time_limit < 1e9 ? o->time_limit : 30) * 1e9);
+    net->limit = (uint64_t)((o->time_limit > 1e9 ? 1e9 : o->time_limit > 0 ? o->time_limit : 30) * 1e9);
     if (path) {
         TRY(map_file(net, path));
         bytes = net->mapped;

@@ -28,12 +28,18 @@ def section(raw: bytes | bytearray, name: str) -> tuple[int, int]:
     return int(row["offset"]), int(row["nbytes"])
 
 
+def records(raw: bytes | bytearray, name: str) -> np.ndarray:
+    """The records of a table, in place."""
+    offset, nbytes = section(raw, name)
+    dtype = _RECORDS[name].dtype
+    return np.frombuffer(raw, dtype, nbytes // dtype.itemsize, offset)
+
+
 def edited(path: Path, target: Path, name: str, change: Callable[[np.ndarray], None]) -> Path:
     """``target`` with the records of a table changed, and the sums of the sections made anew."""
     raw = bytearray(path.read_bytes())
     offset, nbytes = section(raw, name)
-    dtype = _RECORDS[name].dtype
-    change(np.frombuffer(raw, dtype, nbytes // dtype.itemsize, offset))
+    change(records(raw, name))
     header = np.frombuffer(raw, schema.HEADER.dtype, 1)
     start = schema.HEADER.dtype.itemsize
     count = int(header["sections"][0])
@@ -46,11 +52,11 @@ def edited(path: Path, target: Path, name: str, change: Callable[[np.ndarray], N
 
 
 def without_barriers(path: Path, target: Path) -> Path:
-    """A bundle whose barriers are fills of zeros of a buffer that nothing uses, or a copy of one."""
+    """A bundle whose barriers are its first dispatch instead, a hazard with what follows."""
 
     def change(steps: np.ndarray) -> None:
         dispatch = np.flatnonzero(steps["kind"] == schema.StepKind.DISPATCH)[0]
         for index in np.flatnonzero(steps["kind"] == schema.StepKind.BARRIER):
-            steps[index] = steps[dispatch]  # the first layer over again is a hazard with the next
+            steps[index] = steps[dispatch]
 
     return edited(path, target, "step", change)

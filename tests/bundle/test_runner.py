@@ -15,13 +15,15 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.bundle import build
-from tests.bundle.edits import edited, section, without_barriers
+from tests.bundle.edits import edited, records, section, without_barriers
 from tests.bundle.networks import MODELS, Made, answers, made, small
 from tests.bundle.test_ports_states import svdf
 
 import vknn
 from vknn.bundle.runner import Runner
+from vknn.bundle.schema import NONE
 from vknn.errors import DeviceError, DeviceTimeoutError, InputError, OutOfMemoryError, VknnError
+from vknn.formats.ncnn.random_weights import write_random_weights
 
 pytestmark = pytest.mark.device
 
@@ -57,6 +59,18 @@ def test_bits_are_those_of_vknn(net: Made, library: Path, staged: bool) -> None:
 @pytest.mark.parametrize("arithmetic", ["fp32", "fp16"])
 def test_fp16(tmp_path: Path, library: Path, staged: bool, arithmetic: str) -> None:
     check(small(tmp_path, precision="fp16", arithmetic=arithmetic), library, staged=staged)
+
+
+@PATHS
+def test_weight_of_several_pieces(tmp_path: Path, library: Path, staged: bool) -> None:
+    """One of more than the 4 MiB that go through staging memory at once."""
+    model = tmp_path / "large.param"
+    model.write_text(
+        "7767517\n2 2\nInput data 0 1 data 0=1100\n"
+        "InnerProduct fc 1 1 data y 0=1001 1=1 2=1101100\n"
+    )
+    write_random_weights(model, model.with_suffix(".bin"))
+    check(made(tmp_path, model, {"data": (1100,)}), library, staged=staged)
 
 
 @pytest.mark.slow
@@ -131,7 +145,7 @@ def test_validation_is_silent(net: Made, library: Path, staged: bool) -> None:
 
 
 def test_validation_is_listened_to(net: Made, tmp_path: Path, library: Path) -> None:
-    """A bundle whose barriers became empty copies of nothing is told by synchronization validation."""
+    """A bundle without barriers is told of."""
     bad = Made(without_barriers(net.path, tmp_path / "bad.vkb"), net.feeds, net.expected)
     told = child(bad, library, VALIDATION, bits=False)
     assert "SYNC-HAZARD" in told
@@ -206,11 +220,13 @@ def test_needs_that_are_not_met(net: Made, tmp_path: Path, library: Path) -> Non
 
 def test_damaged_weights(net: Made, tmp_path: Path, library: Path) -> None:
     raw = bytearray(net.path.read_bytes())
-    offset, _ = section(bytes(raw), "data")
-    raw[offset] ^= 1
+    blobs = records(raw, "buffer")["blob"]
+    blob = int(blobs[blobs != NONE][0])
+    offset, _ = section(raw, "data")
+    raw[offset + int(records(raw, "blob")["offset"][blob])] ^= 1
     path = tmp_path / "damaged.vkb"
     path.write_bytes(raw)
-    with pytest.raises(VknnError, match="is damaged: blob 0 has another sum"):
+    with pytest.raises(VknnError, match=f"is damaged: blob {blob} has another sum"):
         Runner(path, library=library)
 
 
@@ -362,7 +378,9 @@ def test_vulkan_of_the_app(net: Made, library: Path) -> None:
         own = Own(family=core.family, features=0)
         for name, handle in zip(("instance", "physical", "logical", "queue"), handles, strict=True):
             setattr(own, name, int(ffi.cast("uintptr_t", handle)))
-        assert lib.vknn_context_create(ctypes.byref(own), ctypes.byref(context), why) == 0, why.value
+        assert lib.vknn_context_create(ctypes.byref(own), ctypes.byref(context), why) == 0, (
+            why.value
+        )
         path = os.fsencode(net.path)
         code = lib.vknn_net_open_file(context, path, None, ctypes.byref(opened), why)
         assert code == 0, why.value
