@@ -46,7 +46,7 @@ RESULT = ROOT / "benchmarks" / "results" / "runner.json"
 PAGE = ROOT / "docs" / "performance.md"
 NETWORK = ROOT.parent / "shared" / "models" / "ncnn" / "squeezenet_v1.1.param"
 SMALL = (
-    *("-std=c99", "-Os", "-s", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"),
+    *("-std=c99", "-Oz", "-s", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"),
     *("-fno-asynchronous-unwind-tables", "-fno-unwind-tables"),
 )
 LIBRARY = ("-shared", "-fPIC", "-fvisibility=hidden")

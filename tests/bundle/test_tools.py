@@ -14,10 +14,11 @@ from tests.bundle import build
 from tests.bundle.rebuilt import DIGITS, digits, rebuilt, relu, with_example, with_field
 
 import vknn
-from vknn.bundle import Bundle, Runner, native, schema
+from vknn.bundle import Bundle, Runner, native, schema, trial
 from vknn.bundle.comparison import difference
 from vknn.bundle.records import BundleExample
 from vknn.bundle.suitability import lacking
+from vknn.bundle.trial import suiting_plans
 from vknn.cli.main import main
 from vknn.errors import (
     DeviceError,
@@ -28,7 +29,7 @@ from vknn.errors import (
     VknnError,
 )
 from vknn.plan import CooperativeMatrix
-from vknn.runtime import Snapshot
+from vknn.runtime import Snapshot, open_device
 
 
 @pytest.fixture(scope="module")
@@ -151,6 +152,31 @@ def test_a_checkouts_own_program_is_compiled(tmp_path: Path) -> None:
     assert np.array_equal(native.run_program(program, path, plan, {"data": data})["y"], answer)
     with pytest.raises(DeviceError, match="no device nothing"):
         native.run_program(program, path, plan, {"data": data}, ["--device", "nothing"])
+
+
+def test_why_there_is_no_program(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(native, "_HEADER", "#include <no/such/header.h>\n")
+    if native._compiler() is not None:
+        assert "no Vulkan headers: install" in str(native.missing_compiler())
+    monkeypatch.setattr(native, "COMPILERS", ("no-such-compiler",))
+    assert native.missing_compiler() == "there is no C compiler (no-such-compiler): install gcc"
+    with pytest.raises(VknnError, match="vknn-run cannot be compiled: there is no C compiler"):
+        native.compiled_program(tmp_path)
+    monkeypatch.setattr(native, "checkout_root", lambda: None)
+    assert "name the program with --runner" in str(native.missing_compiler())
+
+
+@pytest.mark.device
+def test_a_device_that_suits_no_plan(net: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bundle = Bundle.open(net)
+    with pytest.raises(VknnError, match=r"phone suits no plan: plan 0 \(generic\) needs .*generic"):
+        suiting_plans(bundle.plans[:1], replace(able(), max_storage_buffers=1))
+    monkeypatch.setattr(trial, "lacking", lambda plan, snapshot: ["legs"])
+    with (
+        open_device("auto") as device,
+        pytest.raises(VknnError, match="which lacks legs: choose another with --plan"),
+    ):
+        trial.try_plan(bundle, bundle.plans[0], device)
 
 
 def able() -> Snapshot:

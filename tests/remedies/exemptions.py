@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.remedies.bundle_tools import BUNDLE_TOOLS
+
 from vknn.cli.kernel import ACTIONS
 from vknn.runtime.vulkan import vk_result
 
@@ -53,6 +55,7 @@ ELSEWHERE = {
     "input that decides": ("bundle/test_export_reasons.py::test_every_layer_is_named"),
     "{}: loops, branches or computed shapes, of which data decide how they go on; {}, or fix "
     "with --fixed the inputs that decide": ("bundle/test_export_reasons.py::test_a_branch_on_data"),
+    **BUNDLE_TOOLS,
     "the vknn in {} is older than turns of runs: compare with --one-by-one": (
         "profiling/test_compare.py::test_a_checkout_that_is_too_old_is_named"
     ),

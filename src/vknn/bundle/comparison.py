@@ -15,7 +15,7 @@ from vknn.bundle.schema import Direction
 
 @dataclass(frozen=True)
 class Difference:
-    """How far an output is from the example's.
+    """Distance of an output from the example's.
 
     Attributes:
         output: Its name.
@@ -63,7 +63,7 @@ def differences(
 
 
 def difference(example: BundleExample, got: np.ndarray, by: str) -> Difference:
-    """How far an array is from the example's."""
+    """Distance of an array from the example's."""
     name, expected = example.port.name, example.array
     if got.shape != expected.shape or got.dtype != expected.dtype:
         note = f"{got.dtype}{list(got.shape)} in place of {expected.dtype}{list(expected.shape)}"

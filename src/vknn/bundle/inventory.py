@@ -14,7 +14,7 @@ from vknn.bundle.suitability import needs_text
 
 
 def inventory(bundle: Bundle) -> dict[str, Any]:
-    """Everything but the steps. Raises ModelFormatError where the SHA-256 is not that of the file.
+    """Document of all but the steps. Raises ModelFormatError where the SHA-256 is not the file's.
 
     Keys: "file", "version", "bytes", "sha256", "meta", "sections" (bytes by name), "modules" (bytes
     and kernels), "blobs", "plans".

@@ -23,17 +23,17 @@ _HEADER = "#include <vulkan/vulkan_core.h>\n"
 
 
 def missing_compiler() -> str | None:
-    """Why vknn-run cannot be compiled here; None where it can."""
+    """Reason why vknn-run cannot be compiled here; None where it can."""
     if _sources() is None:
         return "vknn is installed without the sources of vknn-run: name the program with --runner"
     compiler = _compiler()
     if compiler is None:
-        return f"there is no C compiler ({', '.join(COMPILERS)}; Debian: apt install gcc)"
+        return f"there is no C compiler ({', '.join(COMPILERS)}): install gcc"
     done = subprocess.run(
         [compiler, "-E", "-"], input=_HEADER, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        return "there are no Vulkan headers (Debian: apt install libvulkan-dev)"
+        return "there are no Vulkan headers: install libvulkan-dev, as Debian calls them"
     return None
 
 

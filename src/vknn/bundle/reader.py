@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from vknn.bundle import schema
-from vknn.bundle.record_checks import Wrong, check_records
+from vknn.bundle.record_checks import BadRecord, check_records
 from vknn.bundle.records import BundlePlan
 from vknn.bundle.schema import ALIGNMENT, DATA_ALIGNMENT, Record
 from vknn.errors import ModelFormatError, naming
@@ -72,7 +72,7 @@ class Bundle:
             sections = _sections(array)
             tables = {r: _table(r, sections[r.name]) for r in schema.RECORDS}
             check_records(tables, sections)
-        except Wrong as wrong:
+        except BadRecord as wrong:
             raise ModelFormatError(str(wrong), file=name) from None
         return cls(name, version, sections, tables, array)
 
@@ -111,7 +111,7 @@ class Bundle:
 
     @cached_property
     def meta(self) -> dict[str, Any]:
-        """What the exporter noted for people and tools; empty where it noted nothing."""
+        """Notes of the exporter for people and tools; empty where it noted nothing."""
         try:
             found = json.loads(self.sections["meta"].tobytes() or b"{}")
         except (ValueError, RecursionError) as error:
@@ -160,22 +160,24 @@ def _check_header(data: np.ndarray) -> int:
     """The version of the format."""
     magic = np.frombuffer(schema.MAGIC, np.uint8)
     if len(data) < len(magic) or (data[: len(magic)] != magic).any():
-        raise Wrong("header", "this is no bundle (.vkb): `vknn export` writes them", "")
+        raise BadRecord("header", "this is no bundle (.vkb): `vknn export` writes them", "")
     if len(data) < _HEADER.itemsize:
-        raise Wrong("header", f"it is cut off after {len(data)} bytes")
+        raise BadRecord("header", f"it is cut off after {len(data)} bytes")
     header = data[: _HEADER.itemsize].view(_HEADER)[0]
     version = int(header["version"])
     if version > schema.VERSION:
-        raise Wrong(
+        raise BadRecord(
             "header",
             f"version {version} of the format is newer than this vknn, which reads up to "
             f"{schema.VERSION}: upgrade it (pip install -U vknn)",
             "",
         )
     if version < 1 or header["header_bytes"] != _HEADER.itemsize:
-        raise Wrong("header", f"version {version} with {header['header_bytes']} bytes of header")
+        raise BadRecord(
+            "header", f"version {version} with {header['header_bytes']} bytes of header"
+        )
     if header["file_bytes"] != len(data):
-        raise Wrong("header", f"the file has {len(data)} bytes of {header['file_bytes']}")
+        raise BadRecord("header", f"the file has {len(data)} bytes of {header['file_bytes']}")
     return version
 
 
@@ -185,25 +187,27 @@ def _sections(data: np.ndarray) -> dict[str, np.ndarray]:
     count = int(header["sections"])
     end = _HEADER.itemsize + count * _ENTRY.itemsize
     if count > len(SECTIONS) or end > len(data):
-        raise Wrong("header", f"a table of {count} sections")
+        raise BadRecord("header", f"a table of {count} sections")
     table = data[_HEADER.itemsize : end]
     if zlib.crc32(table.data) != header["table_crc"]:
-        raise Wrong("header", "the table of sections is damaged")
+        raise BadRecord("header", "the table of sections is damaged")
     found = {name: np.zeros(0, np.uint8) for name in SECTIONS.values()}
     reached = end
     for row in sorted(table.view(_ENTRY), key=lambda row: int(row["offset"])):
         kind, offset, nbytes = (int(row[field]) for field in ("kind", "offset", "nbytes"))
         name = SECTIONS.get(kind)
         if name is None or len(found[name]):
-            raise Wrong(name or str(kind), "there is no such section, or it is there twice")
+            raise BadRecord(name or str(kind), "there is no such section, or it is there twice")
         alignment = DATA_ALIGNMENT if kind == schema.DATA.section else ALIGNMENT
         if offset % alignment or offset < reached or offset + nbytes > len(data):
-            raise Wrong(name, f"{nbytes} bytes at {offset} lie over others or outside of the file")
+            raise BadRecord(
+                name, f"{nbytes} bytes at {offset} lie over others or outside of the file"
+            )
         reached = offset + nbytes
         found[name] = data[offset:reached]
         _check_section(name, kind, row, found[name])
     if not len(found["strings"]) or found["strings"][-1] or found["strings"][0]:
-        raise Wrong("strings", "they begin with no empty text, or the last has no end")
+        raise BadRecord("strings", "they begin with no empty text, or the last has no end")
     return found
 
 
@@ -211,11 +215,11 @@ def _check_section(name: str, kind: int, row: np.void, body: np.ndarray) -> None
     size = _RECORDS[kind].dtype.itemsize if kind in _RECORDS else 1
     count = len(body) // size
     if row["record_bytes"] != size or len(body) % size:
-        raise Wrong(name, f"{len(body)} bytes of records of {row['record_bytes']}, not {size}")
+        raise BadRecord(name, f"{len(body)} bytes of records of {row['record_bytes']}, not {size}")
     if row["count"] != (count if count < 1 << 32 else 0):
-        raise Wrong(name, f"{row['count']} records where there are {count}")
+        raise BadRecord(name, f"{row['count']} records where there are {count}")
     if kind != schema.DATA.section and zlib.crc32(body.data) != row["crc"]:
-        raise Wrong(name, "the bytes are damaged")
+        raise BadRecord(name, "the bytes are damaged")
 
 
 def _table(record: Record, body: np.ndarray) -> np.ndarray:

@@ -35,7 +35,7 @@ _STRINGS = {
 }  # fmt: skip
 
 
-class Wrong(Exception):
+class BadRecord(Exception):
     """Something in a section that is not as the format says."""
 
     def __init__(self, section: str, text: str, remedy: str = f": {REMEDY}") -> None:
@@ -43,18 +43,18 @@ class Wrong(Exception):
 
 
 def check_records(tables: Tables, sections: Mapping[str, np.ndarray]) -> None:
-    """Check of all records; raises Wrong for the first that does not fit."""
+    """Check of all records; raises BadRecord for the first that does not fit."""
     for record, fields in _STRINGS.items():
         for field in fields:
             _all(tables[record][field] < len(sections["strings"]), record, f"{field} is no text")
     _check_shared(tables, sections)
     plans = tables[schema.PLAN]
     if not len(plans):
-        raise Wrong("plan", "there is none")
+        raise BadRecord("plan", "there is none")
     for field, of in _RANGES.items():
         _within(plans, field, len(tables[of]), schema.PLAN)
         if int(plans[field].sum(dtype=np.uint64)) > len(tables[of]):
-            raise Wrong("plan", f"plans share {field}")
+            raise BadRecord("plan", f"plans share {field}")
     for number in range(len(plans)):
         _check_plan(plans[number], tables, sections)
 
@@ -91,9 +91,9 @@ def _check_plan(plan: np.void, tables: Tables, sections: Mapping[str, np.ndarray
     _all(buffers["nbytes"][fills["target"]] % 4 == 0, schema.STEP, "a fill of no whole words")
     ends = part(tables, plan, "submits")["end"].astype(np.int64)
     if len(ends) and ((np.diff(ends) < 0).any() or ends[-1] != len(steps)):
-        raise Wrong("submit", "submits do not ascend to the last step")
+        raise BadRecord("submit", "submits do not ascend to the last step")
     if len(steps) and not len(ends):
-        raise Wrong("submit", "steps that no submit has")
+        raise BadRecord("submit", "steps that no submit has")
     ports = part(tables, plan, "ports")
     _check_ports(ports, buffers, len(tables[schema.LABEL]))
     _check_states(part(tables, plan, "states"), buffers, tables[schema.BLOB])
@@ -131,7 +131,7 @@ def _check_dispatches(
     _all(used["push_bytes"] <= plan["push_bytes"], record, "more push constants than told")
     counts = steps["bindings"].astype(np.int64)
     if int(counts.sum()) > len(tables[schema.BINDING]):
-        raise Wrong("step", "dispatches share bindings")
+        raise BadRecord("step", "dispatches share bindings")
     within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
     bound = tables[schema.BINDING][np.repeat(steps["first_bindings"], counts) + within]
     seen = slots[np.repeat(used["first_slots"], counts) + within]
@@ -234,4 +234,4 @@ def _within(rows: np.ndarray, field: str, count: int, record: Record) -> None:
 
 def _all(good: Any, record: Record, text: str) -> None:
     if not np.all(good):
-        raise Wrong(record.name, f"record {int(np.argmin(good))}: {text}")
+        raise BadRecord(record.name, f"record {int(np.argmin(good))}: {text}")

@@ -136,7 +136,7 @@ class BundlePlan:
 
     @cached_property
     def needs(self) -> Needs:
-        """What a device must have and be able to do."""
+        """Needs: what a device must have and be able to do."""
         own = [f.name for f in fields(Needs) if f.name != "matrices"]
         told = {name: self.row[name].tolist() for name in own}
         for name in ("group_size", "group_count"):
@@ -165,7 +165,7 @@ class BundlePlan:
 
     @cached_property
     def states(self) -> list[BundleState]:
-        """What it keeps from run to run."""
+        """States that it keeps from run to run."""
         return [
             BundleState(
                 self.string(row["name"]), int(row["input"]), int(row["output"]), int(row["nbytes"]),

@@ -150,7 +150,7 @@ def loaded(path: str | os.PathLike[str] | None) -> ctypes.CDLL:
     if path is None:
         raise VknnError(
             "the library of vknn_run is not named: give library=, or VKNN_RUNNER, such as "
-            "build/libvknn_run.so (cmake -S runner -B build && cmake --build build)"
+            "build/libvknn_run.so (docs/phones.md has how to build it)"
         )
     name = os.fspath(path)
     try:

@@ -31,7 +31,7 @@ _COMPONENTS = {0: "float16", 1: "float32", 2: "float64", 3: "int8", 5: "int32", 
 
 
 def lacking(plan: BundlePlan, snapshot: Snapshot) -> list[str]:
-    """What the device lacks, each in a few words; empty where the plan can run on it."""
+    """Things that the device lacks, each in a few words; none where the plan can run on it."""
     needs = plan.needs
     found = [*_features(needs.features, snapshot), *_limits(needs, snapshot)]
     known = {(m.m, m.n, m.k, m.factors, m.sums) for m in snapshot.cooperative}
@@ -45,7 +45,7 @@ def lacking(plan: BundlePlan, snapshot: Snapshot) -> list[str]:
 
 
 def needs_text(needs: Needs) -> dict[str, str]:
-    """What a plan needs, as names and values for people; nothing that every device has."""
+    """Needs of a plan, as names and values for people."""
     features = " ".join(_name(f) for f in Feature if f in needs.features)
     version = f"{needs.vulkan >> 22 & 0x7F}.{needs.vulkan >> 12 & 0x3FF}"
     told = {
@@ -72,7 +72,7 @@ def _features(wanted: Feature, snapshot: Snapshot) -> list[str]:
             continue
         name = _FEATURES.get(feature, _IMPLIED.get(feature))
         if name is None:
-            found.append(f"{_name(feature)} (nothing is known of it: try vknn-run --test)")
+            found.append(f"{_name(feature)} (vknn-run tells whether it has that)")
         elif name and name not in snapshot.features:
             found.append(_name(feature))
     return found

@@ -50,7 +50,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """What is in a bundle; with --check 1 where it computes something else than its example."""
+    """Display of a bundle; with --check 1 where it computes something else than its example."""
     if args.runner is not None and not args.check:
         raise VknnError("--runner needs --check")
     bundle = Bundle.open(args.bundle)

@@ -28,7 +28,7 @@ COMMANDS = {
     "batch-node": "print the options of `ray start` by which a machine offers its devices",
     "profile": "time every dispatch",
     "report": "show a profile that was saved",
-    "bundle": "show what is in a bundle for phones and other programs, or check it here",
+    "bundle": "show what is in a bundle, and run its example here",
     "compare": "compare two saved profiles, or a model with another engine's tensors",
     "bench": "time whole runs, the cold start and device memory",
     "kernel": "work on one kernel of a model: extract it, run it alone, adopt what came of it",

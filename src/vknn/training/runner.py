@@ -30,7 +30,7 @@ _SAME = 1e-4
 _SMALL = 1 << 21
 
 
-class Runner:
+class TrainingRunner:
     """Gradients for any of the examples. ``weights`` may be changed between the steps."""
 
     def __init__(self, task: Task, target: Target, examples: Sequence[Example], most: int) -> None:
@@ -48,7 +48,7 @@ class Runner:
         self._inputs = self._prepared(parts, examples)
         self._program = compile_graph(parts.step, target)
 
-    def __enter__(self) -> Runner:
+    def __enter__(self) -> TrainingRunner:
         return self
 
     def __exit__(self, *details: object) -> None:

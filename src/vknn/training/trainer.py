@@ -14,7 +14,7 @@ from vknn.lowering import WeightCache
 from vknn.training.optimizers import Optimizer
 from vknn.training.progress import reporting
 from vknn.training.results import Callback, Progress, UpdateResult
-from vknn.training.runner import Runner
+from vknn.training.runner import TrainingRunner
 from vknn.training.settings import Chosen
 from vknn.training.task import CROSS_ENTROPY, Example, Task
 
@@ -37,7 +37,7 @@ def update(
     _check_alike(examples)
     optimizer = chosen.make_optimizer()
     with (
-        Runner(task, _single_precision(target), examples, chosen.mini_batch_size) as runner,
+        TrainingRunner(task, _single_precision(target), examples, chosen.mini_batch_size) as runner,
         reporting(progress) as tell,
     ):
         result = _train(runner, optimizer, _schedule(chosen, len(examples)), tell)
@@ -70,7 +70,7 @@ def _schedule(chosen: Chosen, examples: int) -> Iterator[_Turn]:
 
 
 def _train(
-    runner: Runner, optimizer: Optimizer, turns: Iterator[_Turn], tell: Callback
+    runner: TrainingRunner, optimizer: Optimizer, turns: Iterator[_Turn], tell: Callback
 ) -> _History:
     history = _History()
     for turn in turns:
