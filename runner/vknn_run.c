@@ -1,8 +1,8 @@
 /* Runs bundles on Vulkan devices: vknn_run.h says how, docs/bundle.md what a bundle is.
  *
- * Compile it with your program: cc -std=c99 -c vknn_run.c (link with -pthread, and -ldl where libc lacks dlopen).
- * VKNN_STATIC_VULKAN: vkGetInstanceProcAddr is linked in, not looked for. VKNN_NO_THREADS: for platforms without
- * threads; then one thread alone may call. There is no global state. */
+ * Compile it with your program: cc -std=c99 -c vknn_run.c (link with -pthread, and -ldl where libc lacks
+ * dlopen). VKNN_STATIC_VULKAN: vkGetInstanceProcAddr is linked in, not looked for. VKNN_NO_THREADS: for
+ * platforms without threads; then one thread alone may call. There is no global state. */
 #if !defined(_WIN32)
 #define _DEFAULT_SOURCE /* mmap, dlopen and madvise beside C99 */
 #define _DARWIN_C_SOURCE
@@ -41,7 +41,8 @@ typedef HANDLE thread;
 #define MUTEX_lock(m) EnterCriticalSection(m)
 #define MUTEX_unlock(m) LeaveCriticalSection(m)
 #define THREAD_FUNCTION(name, argument) static DWORD WINAPI name(void *argument)
-#define thread_start(t, function, argument) ((*(t) = CreateThread(NULL, 0, function, argument, 0, NULL)) != NULL)
+#define thread_start(t, function, argument) \
+    ((*(t) = CreateThread(NULL, 0, function, argument, 0, NULL)) != NULL)
 #define thread_join(t) (WaitForSingleObject(t, INFINITE), CloseHandle(t))
 #else
 #include <pthread.h>
@@ -62,18 +63,19 @@ typedef pthread_t thread;
     F(GetPhysicalDeviceProperties2) F(GetPhysicalDeviceFeatures2) F(GetPhysicalDeviceMemoryProperties2) \
     F(GetPhysicalDeviceQueueFamilyProperties) F(GetPhysicalDeviceFormatProperties) \
     F(EnumerateDeviceExtensionProperties) F(CreateDevice) F(GetDeviceProcAddr)
-#define OF_DEVICE(F) F(DestroyDevice) F(GetDeviceQueue) F(QueueSubmit) F(DeviceWaitIdle) F(AllocateMemory) \
-    F(FreeMemory) F(MapMemory) F(FlushMappedMemoryRanges) F(InvalidateMappedMemoryRanges) F(CreateBuffer) \
-    F(DestroyBuffer) F(GetBufferMemoryRequirements) F(BindBufferMemory) F(CreateBufferView) F(DestroyBufferView) \
-    F(CreateShaderModule) F(DestroyShaderModule) F(CreatePipelineCache) F(DestroyPipelineCache) \
-    F(GetPipelineCacheData) F(CreateComputePipelines) F(DestroyPipeline) F(CreateDescriptorSetLayout) \
-    F(DestroyDescriptorSetLayout) F(CreatePipelineLayout) F(DestroyPipelineLayout) F(CreateDescriptorPool) \
-    F(DestroyDescriptorPool) F(AllocateDescriptorSets) F(UpdateDescriptorSets) F(CreateCommandPool) \
-    F(DestroyCommandPool) F(AllocateCommandBuffers) F(FreeCommandBuffers) F(BeginCommandBuffer) \
-    F(EndCommandBuffer) F(CmdBindPipeline) F(CmdBindDescriptorSets) F(CmdPushConstants) F(CmdDispatch) \
-    F(CmdPipelineBarrier) F(CmdCopyBuffer) F(CmdFillBuffer) F(CmdResetQueryPool) F(CmdWriteTimestamp) \
-    F(CreateFence) F(DestroyFence) F(ResetFences) F(WaitForFences) F(CreateQueryPool) F(DestroyQueryPool) \
-    F(GetQueryPoolResults)
+#define OF_DEVICE(F) \
+    F(DestroyDevice) F(GetDeviceQueue) F(QueueSubmit) F(DeviceWaitIdle) F(AllocateMemory) F(FreeMemory) \
+    F(MapMemory) F(FlushMappedMemoryRanges) F(InvalidateMappedMemoryRanges) F(CreateBuffer) \
+    F(DestroyBuffer) F(GetBufferMemoryRequirements) F(BindBufferMemory) F(CreateBufferView) \
+    F(DestroyBufferView) F(CreateShaderModule) F(DestroyShaderModule) F(CreatePipelineCache) \
+    F(DestroyPipelineCache) F(GetPipelineCacheData) F(CreateComputePipelines) F(DestroyPipeline) \
+    F(CreateDescriptorSetLayout) F(DestroyDescriptorSetLayout) F(CreatePipelineLayout) \
+    F(DestroyPipelineLayout) F(CreateDescriptorPool) F(DestroyDescriptorPool) F(AllocateDescriptorSets) \
+    F(UpdateDescriptorSets) F(CreateCommandPool) F(DestroyCommandPool) F(AllocateCommandBuffers) \
+    F(FreeCommandBuffers) F(BeginCommandBuffer) F(EndCommandBuffer) F(CmdBindPipeline) \
+    F(CmdBindDescriptorSets) F(CmdPushConstants) F(CmdDispatch) F(CmdPipelineBarrier) F(CmdCopyBuffer) \
+    F(CmdFillBuffer) F(CmdResetQueryPool) F(CmdWriteTimestamp) F(CreateFence) F(DestroyFence) \
+    F(ResetFences) F(WaitForFences) F(CreateQueryPool) F(DestroyQueryPool) F(GetQueryPoolResults)
 #define AS_FIELD(name) PFN_vk##name name;
 #define AS_TEXT(name) "vk" #name "\0"
 typedef struct functions { GLOBAL(AS_FIELD) OF_INSTANCE(AS_FIELD) OF_DEVICE(AS_FIELD) } functions;
@@ -87,16 +89,19 @@ typedef VkResult (VKAPI_PTR *matrix_function)(VkPhysicalDevice, uint32_t *, matr
 
 #define SIZE_CONTROL 0x80000000u /* beside the bits of vkb.h: subgroups of a size that is asked for */
 static const struct ability {
-    uint32_t bits[2], type, core; /* of the struct's first features; its type; the Vulkan that needs no extension */
+    uint32_t bits[2], type; /* of the struct's first features; its VkStructureType */
+    uint32_t core;          /* the Vulkan that needs no extension */
     char extension[44];
-} abilities[] = { /* the memory model first: make_device looks at it */
+} abilities[] = {
+    /* the memory model first: make_device looks at it */
     {{VKB_FEATURE_VULKAN_MEMORY_MODEL, VKB_FEATURE_MEMORY_MODEL_DEVICE_SCOPE}, 1000211000, VK_API_VERSION_1_2,
-     "VK_KHR_vulkan_memory_model"},
+        "VK_KHR_vulkan_memory_model"},
     {{VKB_FEATURE_STORAGE_16BIT, 0}, 1000083000, VK_API_VERSION_1_1, "VK_KHR_16bit_storage"},
     {{VKB_FEATURE_STORAGE_8BIT, 0}, 1000177000, VK_API_VERSION_1_2, "VK_KHR_8bit_storage"},
     {{VKB_FEATURE_FLOAT16, VKB_FEATURE_INT8}, 1000082000, VK_API_VERSION_1_2, "VK_KHR_shader_float16_int8"},
     {{VKB_FEATURE_INTEGER_DOT, 0}, 1000280000, VK_API_VERSION_1_3, "VK_KHR_shader_integer_dot_product"},
-    {{SIZE_CONTROL, VKB_FEATURE_FULL_SUBGROUPS}, 1000225002, VK_API_VERSION_1_3, "VK_EXT_subgroup_size_control"},
+    {{SIZE_CONTROL, VKB_FEATURE_FULL_SUBGROUPS}, 1000225002, VK_API_VERSION_1_3,
+        "VK_EXT_subgroup_size_control"},
     {{VKB_FEATURE_COOPERATIVE_MATRIX, 0}, 1000506000, ~0u, "VK_KHR_cooperative_matrix"},
     {{VKB_FEATURE_FLOAT_DOT, 0}, 1000673000, ~0u, "VK_VALVE_shader_mixed_float_dot_product"},
 };
@@ -135,11 +140,23 @@ struct vknn_context {
     size_t cache_bytes; /* of the data in the file */
 };
 
-typedef struct block { VkBuffer buffer; VkDeviceMemory memory; uint8_t *host; uint64_t bytes; int coherent; } block;
-enum { UP = 3, DOWN = 4, RING = 5, WEIGHTS = 6 }; /* blocks: first the arenas, then staging memory, then weights */
+typedef struct block {
+    VkBuffer buffer;
+    VkDeviceMemory memory;
+    uint8_t *host;
+    uint64_t bytes;
+    int coherent;
+} block;
+/* Blocks: first the arenas, then staging memory, then weights. */
+enum { UP = 3, DOWN = 4, RING = 5, WEIGHTS = 6 };
 typedef struct place { block *in; uint64_t offset; } place;
 typedef struct weight { place at; uint64_t bytes; } weight;
-typedef struct pipeline { VkDescriptorSetLayout set; VkPipelineLayout layout; VkPipeline handle; int used; } pipeline;
+typedef struct pipeline {
+    VkDescriptorSetLayout set;
+    VkPipelineLayout layout;
+    VkPipeline handle;
+    int used;
+} pipeline;
 typedef struct kept { struct kept *next; uint64_t fill; } kept;
 
 struct vknn_net {
@@ -177,12 +194,16 @@ typedef unsigned long long number; /* for printf */
 #define TRY(call) do { vknn_status tried = (call); if (tried) return tried; } while (0)
 /* Calls of Vulkan that may fail, where c and why are. */
 #define VK(what, call) TRY(checked(c, c->vk.call, what, why))
-#define NET(net) vknn_context *const c = (net)->context; vknn_message *const why = &(net)->message; (void)c, (void)why
+#define NET(net) \
+    vknn_context *const c = (net)->context; \
+    vknn_message *const why = &(net)->message; \
+    (void)c, (void)why
 #define KEEP(into, count) do if (!((into) = keep(net, count, sizeof *(into)))) NO_MEMORY; while (0)
 #define NO_MEMORY FAIL(VKNN_ERROR_HOST_MEMORY, "out of memory; close what is not needed")
 
 static void *allocated(const vknn_context_options *options, void *old, size_t bytes) {
-    if (options && options->allocate) return old || bytes ? options->allocate(options->user, old, bytes) : NULL;
+    if (options && options->allocate)
+        return old || bytes ? options->allocate(options->user, old, bytes) : NULL;
     if (bytes) return realloc(old, bytes);
     free(old);
     return NULL;
@@ -207,7 +228,12 @@ static void append(char *text, size_t room, const char *format, ...) {
     va_end(values);
 }
 
-#define NOTE(...) do { char noted[600] = ""; append(noted, sizeof noted, __VA_ARGS__); note(c, noted); } while (0)
+#define NOTE(...) \
+    do { \
+        char noted[600] = ""; \
+        append(noted, sizeof noted, __VA_ARGS__); \
+        note(c, noted); \
+    } while (0)
 static void note(const vknn_context *c, const char *text) {
     if (c->options.log) c->options.log(c->options.user, text);
 }
@@ -234,7 +260,8 @@ static void add(text *t, const char *format, ...) {
 
 static void add_quoted(text *t, const char *before, const char *value) {
     for (add(t, "%s\"", before); *value; value++)
-        add(t, *value == '"' || *value == '\\' || (unsigned char)*value < 32 ? "\\u%04x" : "%c", (unsigned char)*value);
+        add(t, *value == '"' || *value == '\\' || (unsigned char)*value < 32 ? "\\u%04x" : "%c",
+            (unsigned char)*value);
     add(t, "\"");
 }
 
@@ -248,21 +275,29 @@ static vknn_status given(text *t, char **into, vknn_message *why) {
 static vknn_status checked(vknn_context *c, VkResult code, const char *what, vknn_message *why) {
     if (code >= 0) return VKNN_OK;
     NOTE("%s: VkResult %d", what, (int)code);
-    if (code == VK_ERROR_OUT_OF_HOST_MEMORY) FAIL(VKNN_ERROR_HOST_MEMORY, "%s: out of memory; close what is not needed", what);
-    if (code == VK_ERROR_OUT_OF_DEVICE_MEMORY || code == VK_ERROR_TOO_MANY_OBJECTS || code == VK_ERROR_FRAGMENTED_POOL ||
-        code == VK_ERROR_OUT_OF_POOL_MEMORY || code == VK_ERROR_MEMORY_MAP_FAILED)
-        FAIL(VKNN_ERROR_DEVICE_MEMORY, "%s: out of device memory (VkResult %d); close other nets, or take a bundle of "
-             "smaller shapes or fp16", what, (int)code);
+    if (code == VK_ERROR_OUT_OF_HOST_MEMORY)
+        FAIL(VKNN_ERROR_HOST_MEMORY, "%s: out of memory; close what is not needed", what);
+    if (code == VK_ERROR_OUT_OF_DEVICE_MEMORY || code == VK_ERROR_TOO_MANY_OBJECTS ||
+        code == VK_ERROR_FRAGMENTED_POOL || code == VK_ERROR_OUT_OF_POOL_MEMORY ||
+        code == VK_ERROR_MEMORY_MAP_FAILED)
+        FAIL(VKNN_ERROR_DEVICE_MEMORY,
+            "%s: out of device memory (VkResult %d); close other nets, or take a bundle of "
+            "smaller shapes or fp16",
+            what, (int)code);
     if (code != VK_ERROR_DEVICE_LOST)
-        FAIL(VKNN_ERROR_DRIVER, "%s: the driver answers VkResult %d; update it, or try another device", what, (int)code);
+        FAIL(VKNN_ERROR_DRIVER, "%s: the driver answers VkResult %d; update it, or try another device", what,
+            (int)code);
     MUTEX(lock, &c->lock);
     c->lost = 1;
     MUTEX(unlock, &c->lock);
-    FAIL(VKNN_ERROR_LOST, "%s: %s was lost (VK_ERROR_DEVICE_LOST: reset by its driver, or taken away); close all nets and "
-         "the context, and open them again", what, c->facts.base.deviceName);
+    FAIL(VKNN_ERROR_LOST,
+        "%s: %s was lost (VK_ERROR_DEVICE_LOST: reset by its driver, or taken away); close all nets and "
+        "the context, and open them again",
+        what, c->facts.base.deviceName);
 }
 
-static vknn_status submitted(vknn_context *c, uint32_t count, const VkSubmitInfo *infos, VkFence fence, vknn_message *why) {
+static vknn_status submitted(
+    vknn_context *c, uint32_t count, const VkSubmitInfo *infos, VkFence fence, vknn_message *why) {
     VkResult code;
     MUTEX(lock, &c->lock);
     if (c->options.lock_queue) c->options.lock_queue(c->options.user, 1);
@@ -277,8 +312,10 @@ static vknn_status submitted(vknn_context *c, uint32_t count, const VkSubmitInfo
 /* Functions of a list of names, put into the table from a field on. */
 static vknn_status load(vknn_context *c, const char *name, size_t field, vknn_message *why) {
     for (; *name; name += strlen(name) + 1, field += sizeof(PFN_vkVoidFunction)) {
-        PFN_vkVoidFunction f = c->device ? c->vk.GetDeviceProcAddr(c->device, name) : c->get(c->instance, name);
-        if (!f) FAIL(VKNN_ERROR_DEVICE, "Vulkan has no %s here; a loader and a driver of 1.1 are needed", name);
+        PFN_vkVoidFunction f = c->device ? c->vk.GetDeviceProcAddr(c->device, name)
+                                         : c->get(c->instance, name);
+        if (!f)
+            FAIL(VKNN_ERROR_DEVICE, "Vulkan has no %s here; a loader and a driver of 1.1 are needed", name);
         memcpy((char *)&c->vk + field, &f, sizeof f);
     }
     return VKNN_OK;
@@ -304,9 +341,11 @@ static vknn_status open_loader(vknn_context *c, vknn_message *why) {
     static const char names[] = "libvulkan.so.1\0libvulkan.so\0";
 #endif
     for (const char *name = names; !symbol && *name; name += strlen(name) + 1)
-        if ((c->library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) != NULL) symbol = dlsym(c->library, "vkGetInstanceProcAddr");
+        if ((c->library = dlopen(name, RTLD_NOW | RTLD_LOCAL)) != NULL)
+            symbol = dlsym(c->library, "vkGetInstanceProcAddr");
 #endif
-    if (!symbol) FAIL(VKNN_ERROR_DEVICE, "no Vulkan loader is installed (Debian: apt-get install libvulkan1)");
+    if (!symbol)
+        FAIL(VKNN_ERROR_DEVICE, "no Vulkan loader is installed (Debian: apt-get install libvulkan1)");
     memcpy(&c->get, &symbol, sizeof symbol);
     return VKNN_OK;
 }
@@ -320,17 +359,25 @@ static int has(const facts *f, const char *extension) {
 /* The extensions of a device, or (null) those of the instance. */
 static vknn_status list_extensions(vknn_context *c, VkPhysicalDevice device, facts *f, vknn_message *why) {
     for (int filled = 0; filled < 2; filled++) {
-        if (filled && !(f->extensions = allocated(&c->options, NULL, (f->extension_count + 1) * sizeof *f->extensions))) NO_MEMORY;
-        if (device) VK("listing extensions", EnumerateDeviceExtensionProperties(device, NULL, &f->extension_count, f->extensions));
-        else VK("listing extensions", EnumerateInstanceExtensionProperties(NULL, &f->extension_count, f->extensions));
+        if (filled &&
+            !(f->extensions = allocated(&c->options, NULL, (f->extension_count + 1) * sizeof *f->extensions)))
+            NO_MEMORY;
+        if (device)
+            VK("listing extensions",
+                EnumerateDeviceExtensionProperties(device, NULL, &f->extension_count, f->extensions));
+        else
+            VK("listing extensions",
+                EnumerateInstanceExtensionProperties(NULL, &f->extension_count, f->extensions));
     }
     return VKNN_OK;
 }
 
 static vknn_status make_instance(vknn_context *c, vknn_message *why) {
     const char *const portability = "VK_KHR_portability_enumeration"; /* without it MoltenVK is left out */
-    const VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "vknn-run",
-                                   .pEngineName = "vknn", .apiVersion = VK_API_VERSION_1_3};
+    const VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+        .pApplicationName = "vknn-run",
+        .pEngineName = "vknn",
+        .apiVersion = VK_API_VERSION_1_3};
     VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app,
                                  .ppEnabledExtensionNames = &portability};
     facts all = {.extension_count = 0};
@@ -341,19 +388,23 @@ static vknn_status make_instance(vknn_context *c, vknn_message *why) {
     if (!c->instance) {
         TRY(load(c, GLOBAL(AS_TEXT), 0, why));
         VK("asking for Vulkan's version", EnumerateInstanceVersion(&version));
-        if (version < VK_API_VERSION_1_1) FAIL(VKNN_ERROR_DEVICE, "the Vulkan loader is of 1.0; 1.1 is needed");
+        if (version < VK_API_VERSION_1_1)
+            FAIL(VKNN_ERROR_DEVICE, "the Vulkan loader is of 1.0; 1.1 is needed");
         status = list_extensions(c, NULL, &all, why);
-        if (!status && has(&all, portability)) info.flags = info.enabledExtensionCount = 1; /* ..._ENUMERATE_PORTABILITY_BIT_KHR */
+        if (!status && has(&all, portability))
+            info.flags = info.enabledExtensionCount = 1; /* ..._ENUMERATE_PORTABILITY_BIT_KHR */
         allocated(&c->options, all.extensions, 0);
         TRY(status);
-        VK("creating the Vulkan instance (is a driver installed?)", CreateInstance(&info, NULL, &c->instance));
+        VK("creating the Vulkan instance (is a driver installed?)",
+            CreateInstance(&info, NULL, &c->instance));
     }
     return load(c, OF_INSTANCE(AS_TEXT), offsetof(functions, DestroyInstance), why);
 }
 
 /* Facts of a device; what it does not tell is zero. Its family is VKB_NONE where it is of no use here. */
 static void read_facts(vknn_context *c, VkPhysicalDevice device, facts *f) {
-    VkPhysicalDeviceProperties2 head = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &f->id};
+    VkPhysicalDeviceProperties2 head = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &f->id};
     VkQueueFamilyProperties families[16];
     uint32_t count = 16;
     c->vk.GetPhysicalDeviceProperties(device, &f->base);
@@ -373,7 +424,9 @@ static void read_facts(vknn_context *c, VkPhysicalDevice device, facts *f) {
     c->vk.GetPhysicalDeviceQueueFamilyProperties(device, &count, families);
     for (uint32_t i = 0; i < count; i++) /* one that computes alone does not wait behind drawing */
         if (families[i].queueFlags & VK_QUEUE_COMPUTE_BIT &&
-            (f->family == VKB_NONE || families[f->family].queueFlags & ~families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT)) f->family = i;
+            (f->family == VKB_NONE ||
+                families[f->family].queueFlags & ~families[i].queueFlags & VK_QUEUE_GRAPHICS_BIT))
+            f->family = i;
     if (c->options.logical_device) f->family = c->options.queue_family;
     if (f->family < count) f->timestamp_bits = families[f->family].timestampValidBits;
 }
@@ -395,17 +448,21 @@ static int named(const char *name, uint32_t index, const facts *f) {
     return 0;
 }
 
-static vknn_status list_devices(vknn_context *c, VkPhysicalDevice devices[16], uint32_t *count, vknn_message *why) {
+static vknn_status list_devices(
+    vknn_context *c, VkPhysicalDevice devices[16], uint32_t *count, vknn_message *why) {
     VkResult code = c->vk.EnumeratePhysicalDevices(c->instance, count, devices);
     if (code == VK_ERROR_INITIALIZATION_FAILED) *count = 0; /* what loaders answer where no driver works */
     else TRY(checked(c, code, "listing the devices", why));
-    if (!*count) FAIL(VKNN_ERROR_DEVICE, "there is no device with a Vulkan driver; install one (Debian: apt-get install "
-                      "mesa-vulkan-drivers), or see with vulkaninfo what is wrong");
+    if (!*count)
+        FAIL(VKNN_ERROR_DEVICE,
+            "there is no device with a Vulkan driver; install one (Debian: apt-get install "
+            "mesa-vulkan-drivers), or see with vulkaninfo what is wrong");
     return VKNN_OK;
 }
 
 static uint32_t kind(const facts *f) {
-    return f->base.deviceType <= VK_PHYSICAL_DEVICE_TYPE_CPU ? f->base.deviceType : VK_PHYSICAL_DEVICE_TYPE_OTHER;
+    return f->base.deviceType <= VK_PHYSICAL_DEVICE_TYPE_CPU ? f->base.deviceType
+                                                             : VK_PHYSICAL_DEVICE_TYPE_OTHER;
 }
 static const char device_kinds[][12] = {"other", "integrated", "discrete", "virtual", "cpu"};
 
@@ -437,10 +494,15 @@ static vknn_status make_device(vknn_context *c, vknn_message *why) {
     VkPhysicalDeviceFeatures got;
     const char *names[ABILITIES + 1];
     const float priority = 1;
-    const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1,
-                                           .queueFamilyIndex = c->facts.family, .pQueuePriorities = &priority};
-    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &head, .queueCreateInfoCount = 1,
-                               .pQueueCreateInfos = &queue, .ppEnabledExtensionNames = names};
+    const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+        .queueCount = 1,
+        .queueFamilyIndex = c->facts.family,
+        .pQueuePriorities = &priority};
+    VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+        .pNext = &head,
+        .queueCreateInfoCount = 1,
+        .pQueueCreateInfos = &queue,
+        .ppEnabledExtensionNames = names};
     memset(structs, 0, sizeof structs);
     for (size_t i = 0; i < ABILITIES; i++) {
         structs[i].type = (VkStructureType)abilities[i].type;
@@ -458,11 +520,13 @@ static vknn_status make_device(vknn_context *c, vknn_message *why) {
         for (int k = 0; k < 4; k++) structs[i].on[k] &= k < 2 && abilities[i].bits[k];
         if (!structs[i].on[0] && !structs[i].on[1]) continue;
         for (int k = 0; k < 2; k++) c->features |= structs[i].on[k] ? abilities[i].bits[k] : 0;
-        if (has(&c->facts, abilities[i].extension)) names[info.enabledExtensionCount++] = abilities[i].extension;
+        if (has(&c->facts, abilities[i].extension))
+            names[info.enabledExtensionCount++] = abilities[i].extension;
         structs[i].next = head.pNext;
         head.pNext = &structs[i];
     }
-    if (has(&c->facts, "VK_KHR_portability_subset")) names[info.enabledExtensionCount++] = "VK_KHR_portability_subset";
+    if (has(&c->facts, "VK_KHR_portability_subset"))
+        names[info.enabledExtensionCount++] = "VK_KHR_portability_subset";
     if ((head.features.shaderInt16 = got.shaderInt16)) c->features |= VKB_FEATURE_INT16;
     if ((head.features.shaderInt64 = got.shaderInt64)) c->features |= VKB_FEATURE_INT64;
     if ((head.features.shaderFloat64 = got.shaderFloat64)) c->features |= VKB_FEATURE_FLOAT64;
@@ -482,7 +546,8 @@ static vknn_status list_matrices(vknn_context *c, vknn_message *why) {
     if (!(c->matrices = allocated(&c->options, NULL, bytes))) NO_MEMORY;
     memset(c->matrices, 0, bytes);
     for (uint32_t i = 0; i < c->matrix_count; i++) c->matrices[i].type = (VkStructureType)1000506001;
-    return checked(c, list(c->physical, &c->matrix_count, c->matrices), "listing the cooperative matrices", why);
+    return checked(
+        c, list(c->physical, &c->matrix_count, c->matrices), "listing the cooperative matrices", why);
 }
 
 /* Cache files: a header of our own, as drivers need not be trusted to check theirs, and the driver's data. */
@@ -496,7 +561,8 @@ typedef struct cache_header {
 
 static cache_header header_of(const vknn_context *c, const void *data, size_t bytes) {
     const VkPhysicalDeviceProperties *p = &c->facts.base;
-    cache_header h = {"VKNNRC1", p->vendorID, p->deviceID, p->driverVersion, crc32_of(data, bytes), {0}, bytes};
+    cache_header h = {
+        "VKNNRC1", p->vendorID, p->deviceID, p->driverVersion, crc32_of(data, bytes), {0}, bytes};
     memcpy(h.uuid, p->pipelineCacheUUID, VK_UUID_SIZE);
     return h;
 }
@@ -525,7 +591,8 @@ static vknn_status load_cache(vknn_context *c, vknn_message *why) {
                 if (!memcmp(&is, &should, sizeof is)) info.initialDataSize = (size_t)is.bytes;
             }
             fclose(file);
-            if (!info.initialDataSize) NOTE("%s is damaged, or of another device or driver; it is written anew", c->cache_path);
+            if (!info.initialDataSize)
+                NOTE("%s is damaged, or of another device or driver; it is written anew", c->cache_path);
         }
     }
     info.pInitialData = data;
@@ -546,7 +613,8 @@ static void save_cache(vknn_context *c) {
     if (bytes <= c->cache_bytes || bytes > MOST_CACHE) return;
     path = allocated(&c->options, NULL, room);
     data = allocated(&c->options, NULL, sizeof(cache_header) + bytes);
-    if (path && data && !c->vk.GetPipelineCacheData(c->device, c->cache, &bytes, data + sizeof(cache_header))) {
+    if (path && data &&
+        !c->vk.GetPipelineCacheData(c->device, c->cache, &bytes, data + sizeof(cache_header))) {
         cache_header header = header_of(c, data + sizeof header, bytes);
         FILE *file;
         int failed;
@@ -562,7 +630,8 @@ static void save_cache(vknn_context *c) {
 #if defined(_WIN32)
         failed = failed || !MoveFileExA(path, c->cache_path, MOVEFILE_REPLACE_EXISTING);
 #else
-        failed = failed || rename(path, c->cache_path); /* in one step: readers see all of it or what was there */
+        failed = failed ||
+                 rename(path, c->cache_path); /* in one step: readers see all of it or what was there */
 #endif
         if (failed && file) remove(path);
         if (failed) NOTE("the cache %s cannot be written; pipelines will be compiled again", c->cache_path);
@@ -574,15 +643,19 @@ static void save_cache(vknn_context *c) {
 
 static vknn_status open_context(vknn_context *c, vknn_message *why) {
     const vknn_context_options *o = &c->options;
-    VkPhysicalDeviceMemoryProperties2 memory = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    VkPhysicalDeviceMemoryProperties2 memory = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
     uint32_t both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT, is;
-    if (!o->instance != !o->physical_device || !o->instance != !o->logical_device || !o->instance != !o->queue)
-        FAIL(VKNN_ERROR_ARGUMENT, "instance, physical_device, logical_device and queue: give all of them or none");
+    if (!o->instance != !o->physical_device || !o->instance != !o->logical_device ||
+        !o->instance != !o->queue)
+        FAIL(VKNN_ERROR_ARGUMENT,
+            "instance, physical_device, logical_device and queue: give all of them or none");
     TRY(make_instance(c, why));
     TRY(pick_device(c, why));
     TRY(list_extensions(c, c->physical, &c->facts, why));
     read_facts(c, c->physical, &c->facts);
-    if (c->facts.family == VKB_NONE) FAIL(VKNN_ERROR_DEVICE, "%s has no Vulkan 1.1", c->facts.base.deviceName);
+    if (c->facts.family == VKB_NONE)
+        FAIL(VKNN_ERROR_DEVICE, "%s has no Vulkan 1.1", c->facts.base.deviceName);
     if (o->logical_device) c->device = o->logical_device, c->features = o->features & ~(uint64_t)SIZE_CONTROL;
     else TRY(make_device(c, why));
     TRY(load(c, OF_DEVICE(AS_TEXT), offsetof(functions, DestroyDevice), why));
@@ -592,13 +665,14 @@ static vknn_status open_context(vknn_context *c, vknn_message *why) {
         c->features |= (uint64_t)(c->facts.subgroup.supportedOperations & 0x3f) * VKB_FEATURE_SUBGROUP_BASIC;
     c->vk.GetPhysicalDeviceMemoryProperties2(c->physical, &memory);
     c->memory = memory.memoryProperties;
-    /* A discrete GPU may show its memory, too, but the host reads it over the bus: there staging is faster. */
+    /* A discrete GPU may show its memory, too, but is read over the bus: there staging is faster. */
     is = kind(&c->facts);
     for (uint32_t i = 0; i < c->memory.memoryTypeCount; i++)
         c->unified |= (is == VK_PHYSICAL_DEVICE_TYPE_CPU || is == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU) &&
                       (c->memory.memoryTypes[i].propertyFlags & both) == both;
     TRY(list_matrices(c, why));
-    NOTE("device: %s, %s, memory %s", c->facts.base.deviceName, device_kinds[is], c->unified ? "shared" : "apart");
+    NOTE("device: %s, %s, memory %s", c->facts.base.deviceName, device_kinds[is],
+        c->unified ? "shared" : "apart");
     return load_cache(c, why);
 }
 
@@ -633,7 +707,8 @@ void vknn_context_destroy(vknn_context *c) {
     allocated(&options, c, 0);
 }
 
-vknn_status vknn_context_create(const vknn_context_options *options, vknn_context **context, vknn_message *why) {
+vknn_status vknn_context_create(
+    const vknn_context_options *options, vknn_context **context, vknn_message *why) {
     vknn_context *c = new_context(options);
     vknn_status status;
     *context = NULL;
@@ -649,8 +724,8 @@ uint32_t vknn_run_version(void) { return VKNN_RUN_VERSION; }
 void vknn_free(const vknn_context_options *options, void *memory) { allocated(options, memory, 0); }
 
 const char *vknn_status_name(vknn_status status) {
-    static const char names[][14] = {"ok", "file", "hash", "device", "argument", "host memory", "device memory",
-                                     "timeout", "cancelled", "lost", "driver", "differs"};
+    static const char names[][14] = {"ok", "file", "hash", "device", "argument", "host memory",
+        "device memory", "timeout", "cancelled", "lost", "driver", "differs"};
     return (unsigned)status < sizeof names / sizeof *names ? names[status] : "unknown";
 }
 
@@ -680,27 +755,31 @@ vknn_status vknn_devices(const vknn_context_options *options, char **into, vknn_
 
 /* How many of a plan's needs the device does not meet; `text` tells which. */
 static uint32_t lacks(const vknn_context *c, const bundle *b, const vkb_plan *p, char *text, size_t room) {
-    static const char *const features[] = {
-        "16-bit storage", "float16", "int8", "int16", "int64", "float64", "8-bit storage", "integer dot products",
-        "cooperative matrices", "full subgroups", "subgroups", "subgroup votes", "subgroup arithmetic",
-        "subgroup ballots", "subgroup shuffles", "relative subgroup shuffles", "float16 dot products",
-        "the Vulkan memory model", "the Vulkan memory model's device scope"};
+    static const char *const features[] = {"16-bit storage", "float16", "int8", "int16", "int64", "float64",
+        "8-bit storage", "integer dot products", "cooperative matrices", "full subgroups", "subgroups",
+        "subgroup votes", "subgroup arithmetic", "subgroup ballots", "subgroup shuffles",
+        "relative subgroup shuffles", "float16 dot products", "the Vulkan memory model",
+        "the Vulkan memory model's device scope"};
     static const char axes[] = "xyz";
     const VkPhysicalDeviceLimits *l = &c->facts.base.limits;
     const VkPhysicalDeviceSubgroupSizeControlProperties *s = &c->facts.control;
     uint64_t most = p->arenas[0] > p->arenas[1] ? p->arenas[0] : p->arenas[1];
-    const struct { const char *what; uint64_t needs, has; } rows[] = {
-        {"bytes in a storage buffer", p->storage_range, l->maxStorageBufferRange},
+    const struct { const char *what; uint64_t needs, has;
+    } rows[] = {{"bytes in a storage buffer", p->storage_range, l->maxStorageBufferRange},
         {"texels in a texel buffer", p->texel_elements, l->maxTexelBufferElements},
         {"invocations in a workgroup", p->group_invocations, l->maxComputeWorkGroupInvocations},
         {"bytes of shared memory", p->shared_memory, l->maxComputeSharedMemorySize},
         {"bytes of push constants", p->push_bytes, l->maxPushConstantsSize},
         {"storage buffers in a shader", p->storage_buffers, l->maxPerStageDescriptorStorageBuffers},
-        {"uniform texel buffers in a shader", p->uniform_texel_buffers, l->maxPerStageDescriptorSampledImages},
-        {"storage texel buffers in a shader", p->storage_texel_buffers, l->maxPerStageDescriptorStorageImages},
-        {"bytes in an allocation", most > p->arenas[2] ? most : p->arenas[2], c->facts.sizes.maxMemoryAllocationSize},
+        {"uniform texel buffers in a shader", p->uniform_texel_buffers,
+            l->maxPerStageDescriptorSampledImages},
+        {"storage texel buffers in a shader", p->storage_texel_buffers,
+            l->maxPerStageDescriptorStorageImages},
+        {"bytes in an allocation", most > p->arenas[2] ? most : p->arenas[2],
+            c->facts.sizes.maxMemoryAllocationSize},
         /* Mesa's llvmpipe ends loops in silence. */
-        {"rounds of loops", p->loop_rounds, strstr(c->facts.base.deviceName, "llvmpipe") ? 65535 : UINT32_MAX}};
+        {"rounds of loops", p->loop_rounds,
+            strstr(c->facts.base.deviceName, "llvmpipe") ? 65535 : UINT32_MAX}};
     uint32_t count = 0, last[2] = {0, 0};
 #define LACKS(...) do { if (count++) append(text, room, ", "); append(text, room, __VA_ARGS__); } while (0)
     if (p->vulkan >> 12 > c->facts.base.apiVersion >> 12)
@@ -709,13 +788,15 @@ static uint32_t lacks(const vknn_context *c, const bundle *b, const vkb_plan *p,
         if (rows[i].needs > rows[i].has)
             LACKS("%llu %s (not %llu)", (number)rows[i].needs, rows[i].what, (number)rows[i].has);
     for (int i = 0; i < 3; i++)
-        if (p->group_size[i] > l->maxComputeWorkGroupSize[i] || p->group_count[i] > l->maxComputeWorkGroupCount[i])
+        if (p->group_size[i] > l->maxComputeWorkGroupSize[i] ||
+            p->group_count[i] > l->maxComputeWorkGroupCount[i])
             LACKS("%u workgroups of %u in %c (not %u of %u)", p->group_count[i], p->group_size[i], axes[i],
                   l->maxComputeWorkGroupCount[i], l->maxComputeWorkGroupSize[i]);
     for (int i = 0; i < 64; i++)
         if (p->features & ~c->features & UINT64_C(1) << i)
             LACKS("%s", i < 19 ? features[i] : "an ability that this runner does not know");
-    if (p->storage_alignment % l->minStorageBufferOffsetAlignment || p->texel_alignment % l->minTexelBufferOffsetAlignment)
+    if (p->storage_alignment % l->minStorageBufferOffsetAlignment ||
+        p->texel_alignment % l->minTexelBufferOffsetAlignment)
         LACKS("buffers at multiples of %u bytes, texels of %u", p->storage_alignment, p->texel_alignment);
     if (p->subgroup_size && p->subgroup_size != c->facts.subgroup.subgroupSize &&
         (!(c->features & SIZE_CONTROL) || !(s->requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) ||
@@ -726,7 +807,8 @@ static uint32_t lacks(const vknn_context *c, const bundle *b, const vkb_plan *p,
         for (k = 0; k < c->matrix_count; k++) {
             const matrix_struct *m = &c->matrices[k];
             if (m->m == w->m && m->n == w->n && m->k == w->k && m->a == w->factors && m->b == w->factors &&
-                m->c == w->sums && m->result == w->sums && !m->saturates && m->scope == 3) break; /* of a subgroup */
+                m->c == w->sums && m->result == w->sums && !m->saturates && m->scope == 3)
+                break; /* of a subgroup */
         }
         if (k == c->matrix_count)
             LACKS("products of %ux%ux%u matrices of types %u and %u", w->m, w->n, w->k, w->factors, w->sums);
@@ -735,12 +817,15 @@ static uint32_t lacks(const vknn_context *c, const bundle *b, const vkb_plan *p,
         const vkb_step *step = &b->steps[i];
         for (uint32_t k = 0; step->kind == VKB_STEP_DISPATCH && k < step->bindings; k++) {
             uint32_t view = b->slots[b->pipelines[step->pipeline].first_slots + k].view;
-            uint32_t format = b->bindings[step->first_bindings + k].format, storage = view == VK_DESCRIPTOR_TYPE_STORAGE_TEXEL_BUFFER;
+            uint32_t format = b->bindings[step->first_bindings + k].format,
+                     storage = view == VK_DESCRIPTOR_TYPE_STORAGE_TEXEL_BUFFER;
             VkFormatProperties f;
-            if (view == VK_DESCRIPTOR_TYPE_STORAGE_BUFFER || last[storage] == format) continue; /* mostly the same one */
+            if (view == VK_DESCRIPTOR_TYPE_STORAGE_BUFFER || last[storage] == format)
+                continue; /* mostly the same one */
             last[storage] = format;
             c->vk.GetPhysicalDeviceFormatProperties(c->physical, (VkFormat)format, &f);
-            if (!(f.bufferFeatures & (storage ? VK_FORMAT_FEATURE_STORAGE_TEXEL_BUFFER_BIT : VK_FORMAT_FEATURE_UNIFORM_TEXEL_BUFFER_BIT)))
+            if (!(f.bufferFeatures & (storage ? VK_FORMAT_FEATURE_STORAGE_TEXEL_BUFFER_BIT
+                                              : VK_FORMAT_FEATURE_UNIFORM_TEXEL_BUFFER_BIT)))
                 LACKS("%s texel buffers of VkFormat %u", storage ? "storage" : "uniform", format);
         }
     }
@@ -770,15 +855,17 @@ static vknn_status choose_plan(vknn_net *net, const vknn_net_options *o) {
         FAIL(VKNN_ERROR_ARGUMENT, "the bundle has no plan of shapes %.200s for %.100s; it has %s", shapes,
              o->target ? o->target : "any target", there);
     if (!net->plan)
-        FAIL(VKNN_ERROR_DEVICE, "the bundle does not suit %s: %s; export it for this device (vknn export --target, for "
-             "most devices \"generic\")", c->facts.base.deviceName, closest);
+        FAIL(VKNN_ERROR_DEVICE,
+            "the bundle does not suit %s: %s; export it for this device (vknn export --target, for "
+            "most devices \"generic\")",
+            c->facts.base.deviceName, closest);
     net->buffers = b->buffers + net->plan->first_buffers;
     net->steps = b->steps + net->plan->first_steps;
     net->ports = b->ports + net->plan->first_ports;
     net->states = b->states + net->plan->first_states;
     net->submits = net->plan->submits ? net->plan->submits : 1;
-    NOTE("plan: %.200s, %.20s, for %.100s", bundle_string(b, net->plan->shapes), bundle_string(b, net->plan->precision),
-         bundle_string(b, net->plan->target));
+    NOTE("plan: %.200s, %.20s, for %.100s", bundle_string(b, net->plan->shapes),
+        bundle_string(b, net->plan->precision), bundle_string(b, net->plan->target));
     return VKNN_OK;
 }
 
@@ -789,15 +876,24 @@ enum purpose { DEVICE, SHARED, WRITTEN, UPLOAD, DOWNLOAD };
 static uint64_t rounded(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 
 static int memory_type(const vknn_context *c, uint32_t allowed, enum purpose purpose) {
-    enum { LOCAL = 1, VISIBLE = 2, COHERENT = 4, CACHED = 8, ODD = 0xf0 /* protected, lazy, for debugging */ };
+    enum {
+        LOCAL = 1,
+        VISIBLE = 2,
+        COHERENT = 4,
+        CACHED = 8,
+        ODD = 0xf0 /* protected, lazy, for debugging */
+    };
     static const uint32_t needs[] = {0, LOCAL | VISIBLE, LOCAL | VISIBLE, VISIBLE, VISIBLE};
-    static const uint8_t first[] = {LOCAL, CACHED, COHERENT, COHERENT, CACHED}, then[] = {0, COHERENT, 0, 0, COHERENT};
+    static const uint8_t first[] = {LOCAL, CACHED, COHERENT, COHERENT, CACHED},
+                         then[] = {0, COHERENT, 0, 0, COHERENT};
     int best = -1, most = -1;
     for (int i = 0; i < (int)c->memory.memoryTypeCount; i++) {
         uint32_t flags = c->memory.memoryTypes[i].propertyFlags;
         /* Staging memory that is the device's own sits behind the bus, or in a small window. */
-        int grade = 4 * !!(flags & first[purpose]) + 2 * !!(flags & then[purpose]) + (purpose < UPLOAD || !(flags & LOCAL));
-        if (!(allowed >> i & 1) || (flags & needs[purpose]) != needs[purpose] || flags & ODD || grade <= most) continue;
+        int grade = 4 * !!(flags & first[purpose]) + 2 * !!(flags & then[purpose]) +
+                    (purpose < UPLOAD || !(flags & LOCAL));
+        if (!(allowed >> i & 1) || (flags & needs[purpose]) != needs[purpose] || flags & ODD || grade <= most)
+            continue;
         best = i;
         most = grade;
     }
@@ -813,10 +909,11 @@ static void free_block(vknn_context *c, block *k) {
 /* A buffer of the block's bytes with memory of its own. */
 static vknn_status make_block(vknn_net *net, block *k, enum purpose purpose) {
     NET(net);
-    const VkBufferCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = k->bytes = rounded(k->bytes + !k->bytes, 16),
+    const VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+        .size = k->bytes = rounded(k->bytes + !k->bytes, 16),
         .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
-                 VK_BUFFER_USAGE_STORAGE_TEXEL_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT};
+                 VK_BUFFER_USAGE_STORAGE_TEXEL_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                 VK_BUFFER_USAGE_TRANSFER_DST_BIT};
     VkMemoryAllocateInfo request = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
     VkMemoryRequirements needs;
     void *host;
@@ -841,7 +938,8 @@ static vknn_status make_block(vknn_net *net, block *k, enum purpose purpose) {
 /* The host's writes reach the device, or its writes the host. Of the whole block: so atoms do not matter. */
 static vknn_status synchronized(vknn_net *net, const block *k, int host_wrote) {
     NET(net);
-    const VkMappedMemoryRange range = {.sType = VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE, .memory = k->memory, .size = VK_WHOLE_SIZE};
+    const VkMappedMemoryRange range = {
+        .sType = VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE, .memory = k->memory, .size = VK_WHOLE_SIZE};
     if (!k->host || k->coherent) return VKNN_OK;
     if (host_wrote) VK("flushing memory", FlushMappedMemoryRanges(c->device, 1, &range));
     else VK("invalidating memory", InvalidateMappedMemoryRanges(c->device, 1, &range));
@@ -849,13 +947,16 @@ static vknn_status synchronized(vknn_net *net, const block *k, int host_wrote) {
 }
 
 static uint64_t free_memory(const vknn_context *c) {
-    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
-    VkPhysicalDeviceMemoryProperties2 memory = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
+    VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
+    VkPhysicalDeviceMemoryProperties2 memory = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
     uint64_t most = 0;
     if (has(&c->facts, "VK_EXT_memory_budget")) memory.pNext = &budget;
     c->vk.GetPhysicalDeviceMemoryProperties2(c->physical, &memory);
     for (uint32_t i = 0; i < c->memory.memoryHeapCount; i++) {
-        uint64_t bytes = c->memory.memoryHeaps[i].size, all = budget.heapBudget[i], used = budget.heapUsage[i];
+        uint64_t bytes = c->memory.memoryHeaps[i].size, all = budget.heapBudget[i],
+                 used = budget.heapUsage[i];
         if (all) bytes = all > used ? all - used : 0;
         if (c->memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT && bytes > most) most = bytes;
     }
@@ -875,14 +976,17 @@ static vknn_status place_weights(vknn_net *net, uint64_t limit) {
     const uint64_t largest = c->facts.sizes.maxMemoryAllocationSize;
     uint64_t align = 64, total = p->arenas[0] + p->arenas[1] + p->arenas[2];
     uint32_t used = 0;
-    while (align < c->facts.base.limits.minStorageBufferOffsetAlignment || align < c->facts.base.limits.minTexelBufferOffsetAlignment)
+    while (align < c->facts.base.limits.minStorageBufferOffsetAlignment ||
+           align < c->facts.base.limits.minTexelBufferOffsetAlignment)
         align *= 2;
     KEEP(net->weights, net->file.blob_count);
     KEEP(net->places, p->buffers);
     for (uint32_t i = 0; i < p->buffers; i++)
-        if (net->buffers[i].role == VKB_ROLE_WEIGHT) used += use_blob(net, net->buffers[i].blob, net->buffers[i].nbytes);
+        if (net->buffers[i].role == VKB_ROLE_WEIGHT)
+            used += use_blob(net, net->buffers[i].blob, net->buffers[i].nbytes);
     for (uint32_t i = 0; i < p->states; i++)
-        if (net->states[i].blob != VKB_NONE) used += use_blob(net, net->states[i].blob, net->states[i].nbytes);
+        if (net->states[i].blob != VKB_NONE)
+            used += use_blob(net, net->states[i].blob, net->states[i].nbytes);
     KEEP(net->blocks, WEIGHTS + used);
     net->block_count = WEIGHTS;
     for (uint32_t i = 0; i < net->file.blob_count && total <= limit; i++) {
@@ -890,18 +994,23 @@ static vknn_status place_weights(vknn_net *net, uint64_t limit) {
         if (!w->bytes) continue;
         w->bytes = rounded(w->bytes, align);
         if (w->bytes > largest)
-            FAIL(VKNN_ERROR_DEVICE_MEMORY, "a weight takes %llu bytes, %s allocates %llu at once at most; take a smaller "
-                 "network, or fp16", (number)w->bytes, c->facts.base.deviceName, (number)largest);
+            FAIL(VKNN_ERROR_DEVICE_MEMORY,
+                "a weight takes %llu bytes, %s allocates %llu at once at most; take a smaller "
+                "network, or fp16",
+                (number)w->bytes, c->facts.base.deviceName, (number)largest);
         w->at.in = &net->blocks[net->block_count - 1];
-        if (net->block_count == WEIGHTS || w->at.in->bytes + w->bytes > (largest < block_bytes ? largest : block_bytes))
+        if (net->block_count == WEIGHTS ||
+            w->at.in->bytes + w->bytes > (largest < block_bytes ? largest : block_bytes))
             w->at.in = &net->blocks[net->block_count++];
         w->at.offset = w->at.in->bytes;
         w->at.in->bytes += w->bytes;
         total += w->bytes;
     }
     if (total > limit)
-        FAIL(VKNN_ERROR_DEVICE_MEMORY, "the net takes %llu bytes of device memory or more, and %llu are free on %s; close "
-             "other nets, or take a bundle of smaller shapes or fp16", (number)total, (number)limit, c->facts.base.deviceName);
+        FAIL(VKNN_ERROR_DEVICE_MEMORY,
+            "the net takes %llu bytes of device memory or more, and %llu are free on %s; close "
+            "other nets, or take a bundle of smaller shapes or fp16",
+            (number)total, (number)limit, c->facts.base.deviceName);
     return VKNN_OK;
 }
 
@@ -919,7 +1028,8 @@ static vknn_status make_memory(vknn_net *net, const vknn_net_options *o) {
             status = make_block(net, k, WRITTEN);
             if (status == VKNN_ERROR_DEVICE_MEMORY) free_block(c, k), k->bytes = net->plan->arenas[i];
         }
-        if (status == VKNN_ERROR_DEVICE_MEMORY) status = make_block(net, k, shared && i != VKB_ROLE_ACTIVATION ? SHARED : DEVICE);
+        if (status == VKNN_ERROR_DEVICE_MEMORY)
+            status = make_block(net, k, shared && i != VKB_ROLE_ACTIVATION ? SHARED : DEVICE);
         TRY(status);
     }
     for (uint32_t i = 0; i < net->plan->buffers; i++) {
@@ -947,10 +1057,12 @@ static uint8_t *bytes_of(const vknn_net *net, uint32_t buffer, uint32_t directio
 static void barrier(const vknn_context *c, VkCommandBuffer to, int host) {
     const VkPipelineStageFlags device = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
     const VkAccessFlags writes = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-    const VkMemoryBarrier b = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = writes,
-        .dstAccessMask = host ? VK_ACCESS_HOST_READ_BIT : writes | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT};
-    c->vk.CmdPipelineBarrier(to, device, host ? VK_PIPELINE_STAGE_HOST_BIT : device, 0, 1, &b, 0, NULL, 0, NULL);
+    const VkMemoryBarrier b = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+        .srcAccessMask = writes,
+        .dstAccessMask = host ? VK_ACCESS_HOST_READ_BIT
+                              : writes | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT};
+    c->vk.CmdPipelineBarrier(
+        to, device, host ? VK_PIPELINE_STAGE_HOST_BIT : device, 0, 1, &b, 0, NULL, 0, NULL);
 }
 
 static void copy(const vknn_context *c, VkCommandBuffer to, place source, place target, uint64_t bytes) {
@@ -991,10 +1103,13 @@ static vknn_status finish(vknn_net *net) {
         cancelled = net->cancelled;
         net->cancelled = 0;
         MUTEX(unlock, &c->lock);
-        if (cancelled) FAIL(VKNN_ERROR_CANCELLED, "the run was cancelled; the device works on: wait again, or close");
+        if (cancelled)
+            FAIL(VKNN_ERROR_CANCELLED, "the run was cancelled; the device works on: wait again, or close");
         if (left <= slice)
-            FAIL(VKNN_ERROR_TIMEOUT, "%.200s did not finish within %g s on %s; wait again, raise time_limit, or close",
-                 bundle_string(&net->file, net->plan->name), (double)net->limit / 1e9, c->facts.base.deviceName);
+            FAIL(VKNN_ERROR_TIMEOUT,
+                "%.200s did not finish within %g s on %s; wait again, raise time_limit, or close",
+                bundle_string(&net->file, net->plan->name), (double)net->limit / 1e9,
+                c->facts.base.deviceName);
     }
     return VKNN_OK;
 }
@@ -1002,7 +1117,8 @@ static vknn_status finish(vknn_net *net) {
 /* What was begun is ended, done and waited for. */
 static vknn_status done(vknn_net *net, VkCommandBuffer commands) {
     NET(net);
-    const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands};
+    const VkSubmitInfo info = {
+        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands};
     VK("recording commands", EndCommandBuffer(commands));
     TRY(go(net, 1, &info));
     return finish(net);
@@ -1024,7 +1140,8 @@ static vknn_status make_commands(vknn_net *net) {
     const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     const VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT, .queueFamilyIndex = c->facts.family};
-    VkCommandBufferAllocateInfo request = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandBufferCount = net->submits + 1};
+    VkCommandBufferAllocateInfo request = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandBufferCount = net->submits + 1};
     KEEP(net->commands, net->submits + 1);
     KEEP(net->infos, net->submits);
     VK("making a command pool", CreateCommandPool(c->device, &pool, NULL, &net->commands_pool));
@@ -1089,22 +1206,32 @@ static vknn_status make_pipeline(vknn_net *net, uint32_t index, vknn_message *wh
     const VkDescriptorSetLayoutCreateInfo set = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
         .bindingCount = p->slots, .pBindings = slots};
     const VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0, p->push_bytes};
-    const VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .setLayoutCount = 1,
-        .pSetLayouts = &made->set, .pushConstantRangeCount = push.size > 0, .pPushConstantRanges = &push};
-    const VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = (size_t)m->nbytes,
+    const VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+        .setLayoutCount = 1,
+        .pSetLayouts = &made->set,
+        .pushConstantRangeCount = push.size > 0,
+        .pPushConstantRanges = &push};
+    const VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
+        .codeSize = (size_t)m->nbytes,
         .pCode = (const uint32_t *)(const void *)(b->spirv + m->offset)};
-    const VkSpecializationInfo constants = {p->constants, entries, p->constants * sizeof(vkb_constant), b->constants + p->first_constants};
+    const VkSpecializationInfo constants = {
+        p->constants, entries, p->constants * sizeof(vkb_constant), b->constants + p->first_constants};
     const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo lanes = {
-        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO, .requiredSubgroupSize = net->plan->subgroup_size};
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
+        .requiredSubgroupSize = net->plan->subgroup_size};
     const int sized = net->plan->subgroup_size && net->plan->subgroup_size != c->facts.subgroup.subgroupSize;
     VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, .pNext = sized ? &lanes : NULL,
-                  .flags = p->flags & 1 ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
-                  .stage = VK_SHADER_STAGE_COMPUTE_BIT, .pName = "main", .pSpecializationInfo = &constants}};
+        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+            .pNext = sized ? &lanes : NULL,
+            .flags = p->flags & 1 ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
+            .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+            .pName = "main",
+            .pSpecializationInfo = &constants}};
     VkResult result;
     char what[160];
     for (uint32_t i = 0; i < p->slots; i++) {
-        const VkDescriptorSetLayoutBinding slot = {i, (VkDescriptorType)b->slots[p->first_slots + i].view, 1, VK_SHADER_STAGE_COMPUTE_BIT, NULL};
+        const VkDescriptorSetLayoutBinding slot = {
+            i, (VkDescriptorType)b->slots[p->first_slots + i].view, 1, VK_SHADER_STAGE_COMPUTE_BIT, NULL};
         slots[i] = slot;
     }
     for (uint32_t i = 0; i < p->constants; i++) {
@@ -1168,10 +1295,15 @@ static uint32_t view_of(const bundle *b, const vkb_step *s, uint32_t binding) {
 static vknn_status bind_buffers(vknn_net *net) {
     NET(net);
     const bundle *b = &net->file;
-    VkDescriptorPoolSize sizes[] = {{VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, 1}, {VK_DESCRIPTOR_TYPE_STORAGE_TEXEL_BUFFER, 1},
-        {VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, 1}, {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1}}; /* 4 to 7; 0 is not allowed */
-    VkDescriptorPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = 1, .poolSizeCount = 4, .pPoolSizes = sizes};
-    VkDescriptorSetAllocateInfo request = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO, .descriptorSetCount = 1};
+    VkDescriptorPoolSize sizes[] = {{VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, 1},
+        {VK_DESCRIPTOR_TYPE_STORAGE_TEXEL_BUFFER, 1}, {VK_DESCRIPTOR_TYPE_UNIFORM_BUFFER, 1},
+        {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1}}; /* 4 to 7; 0 is not allowed */
+    VkDescriptorPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
+        .maxSets = 1,
+        .poolSizeCount = 4,
+        .pPoolSizes = sizes};
+    VkDescriptorSetAllocateInfo request = {
+        .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO, .descriptorSetCount = 1};
     for (uint32_t i = 0; i < net->plan->steps; i++) {
         info.maxSets += net->steps[i].kind == VKB_STEP_DISPATCH;
         for (uint32_t k = 0; net->steps[i].kind == VKB_STEP_DISPATCH && k < net->steps[i].bindings; k++)
@@ -1189,14 +1321,23 @@ static vknn_status bind_buffers(vknn_net *net) {
         for (uint32_t k = 0; k < s->bindings; k++) {
             const vkb_binding *binding = &b->bindings[s->first_bindings + k];
             const place at = net->places[binding->buffer];
-            const VkDescriptorBufferInfo whole = {at.in->buffer, at.offset, net->buffers[binding->buffer].nbytes};
-            const VkBufferViewCreateInfo view = {.sType = VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO, .buffer = whole.buffer,
-                .format = (VkFormat)binding->format, .offset = whole.offset, .range = whole.range};
-            const VkWriteDescriptorSet write = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, .dstSet = net->sets[i],
-                .dstBinding = k, .descriptorCount = 1, .descriptorType = (VkDescriptorType)view_of(b, s, k),
-                .pBufferInfo = &whole, .pTexelBufferView = &net->views[net->view_count]};
+            const VkDescriptorBufferInfo whole = {
+                at.in->buffer, at.offset, net->buffers[binding->buffer].nbytes};
+            const VkBufferViewCreateInfo view = {.sType = VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO,
+                .buffer = whole.buffer,
+                .format = (VkFormat)binding->format,
+                .offset = whole.offset,
+                .range = whole.range};
+            const VkWriteDescriptorSet write = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+                .dstSet = net->sets[i],
+                .dstBinding = k,
+                .descriptorCount = 1,
+                .descriptorType = (VkDescriptorType)view_of(b, s, k),
+                .pBufferInfo = &whole,
+                .pTexelBufferView = &net->views[net->view_count]};
             if (write.descriptorType != VK_DESCRIPTOR_TYPE_STORAGE_BUFFER)
-                VK("making a buffer view", CreateBufferView(c->device, &view, NULL, &net->views[net->view_count++]));
+                VK("making a buffer view",
+                    CreateBufferView(c->device, &view, NULL, &net->views[net->view_count++]));
             c->vk.UpdateDescriptorSets(c->device, 1, &write, 0, NULL);
         }
     }
@@ -1232,8 +1373,11 @@ static void record_step(vknn_net *net, VkCommandBuffer to, uint32_t index) {
         const pipeline *p = &net->pipelines[s->pipeline];
         uint32_t push = net->file.pipelines[s->pipeline].push_bytes;
         c->vk.CmdBindPipeline(to, VK_PIPELINE_BIND_POINT_COMPUTE, p->handle);
-        c->vk.CmdBindDescriptorSets(to, VK_PIPELINE_BIND_POINT_COMPUTE, p->layout, 0, 1, &net->sets[index], 0, NULL);
-        if (push) c->vk.CmdPushConstants(to, p->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, push, net->file.push + s->push);
+        c->vk.CmdBindDescriptorSets(
+            to, VK_PIPELINE_BIND_POINT_COMPUTE, p->layout, 0, 1, &net->sets[index], 0, NULL);
+        if (push)
+            c->vk.CmdPushConstants(
+                to, p->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, push, net->file.push + s->push);
         c->vk.CmdDispatch(to, s->groups[0], s->groups[1], s->groups[2]);
     } else if (s->kind == VKB_STEP_FILL) {
         const place at = net->places[s->target];
@@ -1247,12 +1391,15 @@ static void record_step(vknn_net *net, VkCommandBuffer to, uint32_t index) {
 }
 
 /* The commands of each submit, with timestamps around each step where queries are given. */
-static vknn_status record(vknn_net *net, VkCommandBuffer *commands, VkSubmitInfo *infos, VkQueryPool queries) {
+static vknn_status record(
+    vknn_net *net, VkCommandBuffer *commands, VkSubmitInfo *infos, VkQueryPool queries) {
     NET(net);
     uint32_t step = 0;
     for (uint32_t i = 0; i < net->submits; i++) {
-        const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands[i]};
-        const uint32_t end = net->plan->submits ? net->file.submits[net->plan->first_submits + i].end : net->plan->steps;
+        const VkSubmitInfo info = {
+            .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands[i]};
+        const uint32_t end = net->plan->submits ? net->file.submits[net->plan->first_submits + i].end
+                                                : net->plan->steps;
         const VkCommandBuffer to = commands[i];
         TRY(begin(net, to));
         if (!i && queries) c->vk.CmdResetQueryPool(to, queries, 0, 2 * net->plan->steps);
@@ -1261,13 +1408,15 @@ static vknn_status record(vknn_net *net, VkCommandBuffer *commands, VkSubmitInfo
             if (net->steps[step].kind == VKB_STEP_BARRIER) { barrier(c, to, 0); continue; }
             if (queries) c->vk.CmdWriteTimestamp(to, VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT, queries, 2 * step);
             record_step(net, to, step);
-            if (queries) c->vk.CmdWriteTimestamp(to, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, queries, 2 * step + 1);
+            if (queries)
+                c->vk.CmdWriteTimestamp(to, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, queries, 2 * step + 1);
         }
         if (i == net->submits - 1) {
             copy_ports(net, to, VKNN_OUTPUT);
             if (net->plan->states) barrier(c, to, 0);
             for (uint32_t k = 0; k < net->plan->states; k++)
-                copy(c, to, net->places[net->states[k].output], net->places[net->states[k].input], net->states[k].nbytes);
+                copy(c, to, net->places[net->states[k].output], net->places[net->states[k].input],
+                    net->states[k].nbytes);
             barrier(c, to, 1);
         }
         VK("recording commands", EndCommandBuffer(to));
@@ -1304,7 +1453,8 @@ static vknn_status map_file(vknn_net *net, const char *path) {
     net->mapped_bytes = (size_t)size.QuadPart;
     if (map) CloseHandle(map);
     if (file != INVALID_HANDLE_VALUE) CloseHandle(file);
-    if (!net->mapped) FAIL(VKNN_ERROR_FILE, "%.500s cannot be opened and mapped (error %lu)", path, GetLastError());
+    if (!net->mapped)
+        FAIL(VKNN_ERROR_FILE, "%.500s cannot be opened and mapped (error %lu)", path, GetLastError());
 #else
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat is = {.st_size = 0};
@@ -1320,7 +1470,8 @@ static vknn_status map_file(vknn_net *net, const char *path) {
     return VKNN_OK;
 }
 
-static vknn_status open_net(vknn_net *net, const char *path, const void *bytes, size_t size, const vknn_net_options *o) {
+static vknn_status open_net(
+    vknn_net *net, const char *path, const void *bytes, size_t size, const vknn_net_options *o) {
     NET(net);
     net->limit = (uint64_t)((o->time_limit > 1e9 ? 1e9 : o->time_limit > 0 ? o->time_limit : 30) * 1e9);
     if (path) {
@@ -1341,9 +1492,12 @@ static vknn_status open_net(vknn_net *net, const char *path, const void *bytes, 
     TRY(record(net, net->commands, net->infos, VK_NULL_HANDLE));
     TRY(vknn_reset(net));
 #if !defined(_WIN32)
-    if (net->mapped && net->file.data_bytes) { /* the weights are on the device: of the file they need no memory */
-        const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)net->file.data / page * page;
-        madvise((void *)first, (size_t)((uintptr_t)net->file.data + net->file.data_bytes - first), MADV_DONTNEED);
+    if (net->mapped &&
+        net->file.data_bytes) { /* the weights are on the device: of the file they need no memory */
+        const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
+                        first = (uintptr_t)net->file.data / page * page;
+        madvise(
+            (void *)first, (size_t)((uintptr_t)net->file.data + net->file.data_bytes - first), MADV_DONTNEED);
     }
 #endif
     MUTEX(lock, &c->lock);
@@ -1352,8 +1506,8 @@ static vknn_status open_net(vknn_net *net, const char *path, const void *bytes, 
     return VKNN_OK;
 }
 
-static vknn_status new_net(vknn_context *c, const char *path, const void *bytes, size_t size, const vknn_net_options *options,
-                           vknn_net **into, vknn_message *why) {
+static vknn_status new_net(vknn_context *c, const char *path, const void *bytes, size_t size,
+    const vknn_net_options *options, vknn_net **into, vknn_message *why) {
     const vknn_net_options none = {.shapes = NULL};
     vknn_net *net = allocated(&c->options, NULL, sizeof *net);
     vknn_status status;
@@ -1368,13 +1522,13 @@ static vknn_status new_net(vknn_context *c, const char *path, const void *bytes,
     return status;
 }
 
-vknn_status vknn_net_open_file(vknn_context *c, const char *path, const vknn_net_options *options, vknn_net **net,
-                               vknn_message *why) {
+vknn_status vknn_net_open_file(
+    vknn_context *c, const char *path, const vknn_net_options *options, vknn_net **net, vknn_message *why) {
     return new_net(c, path, NULL, 0, options, net, why);
 }
 
-vknn_status vknn_net_open_memory(vknn_context *c, const void *bytes, size_t size, const vknn_net_options *options,
-                                 vknn_net **net, vknn_message *why) {
+vknn_status vknn_net_open_memory(vknn_context *c, const void *bytes, size_t size,
+    const vknn_net_options *options, vknn_net **net, vknn_message *why) {
     return new_net(c, NULL, bytes, size, options, net, why);
 }
 
@@ -1433,7 +1587,8 @@ uint32_t vknn_ports(const vknn_net *net, vknn_direction direction) {
 }
 
 /* A port by its name, or (null) by its number among those of its direction. */
-static vknn_status find_port(vknn_net *net, vknn_direction direction, const char *name, uint32_t index, const vkb_port **port) {
+static vknn_status find_port(
+    vknn_net *net, vknn_direction direction, const char *name, uint32_t index, const vkb_port **port) {
     NET(net);
     char there[600] = "";
     for (*port = net->ports; *port < net->ports + net->plan->ports; ++*port) {
@@ -1442,11 +1597,13 @@ static vknn_status find_port(vknn_net *net, vknn_direction direction, const char
         if (name ? !strcmp(name, is) : !index--) return VKNN_OK;
         append(there, sizeof there, "%s%s", *there ? ", " : "", is);
     }
-    FAIL(VKNN_ERROR_ARGUMENT, "there is no %s %.100s; there are: %s", direction == VKNN_OUTPUT ? "output" : "input",
-         name ? name : "of that number", *there ? there : "none");
+    FAIL(VKNN_ERROR_ARGUMENT, "there is no %s %.100s; there are: %s",
+        direction == VKNN_OUTPUT ? "output" : "input", name ? name : "of that number",
+        *there ? there : "none");
 }
 
-static vknn_status describe(vknn_net *net, vknn_direction direction, const char *name, uint32_t index, vknn_port *port) {
+static vknn_status describe(
+    vknn_net *net, vknn_direction direction, const char *name, uint32_t index, vknn_port *port) {
     const vkb_port *p;
     TRY(find_port(net, direction, name, index, &p));
     memset(port, 0, sizeof *port);
@@ -1477,7 +1634,9 @@ vknn_status vknn_find(vknn_net *net, vknn_direction direction, const char *name,
 const char *vknn_label(const vknn_net *net, const vknn_port *port, uint32_t index) {
     for (const vkb_port *p = net->ports; p < net->ports + net->plan->ports; p++)
         if (p->direction == (uint32_t)port->direction && bundle_string(&net->file, p->name) == port->name)
-            return index < p->labels ? bundle_string(&net->file, net->file.labels[p->first_labels + index].text) : NULL;
+            return index < p->labels
+                       ? bundle_string(&net->file, net->file.labels[p->first_labels + index].text)
+                       : NULL;
     return NULL;
 }
 
@@ -1504,14 +1663,15 @@ vknn_status vknn_shape(vknn_net *net, const char *output, uint64_t dims[VKNN_MOS
 }
 
 /* A port's memory for the host; `bytes`, where it is not the whole that is borrowed, must be the port's. */
-static vknn_status reach(vknn_net *net, vknn_direction direction, const char *name, const size_t *bytes, const vkb_port **p,
-                         uint8_t **at) {
+static vknn_status reach(vknn_net *net, vknn_direction direction, const char *name, const size_t *bytes,
+    const vkb_port **p, uint8_t **at) {
     NET(net);
     uint64_t dims[VKNN_MOST_AXES], is;
     TRY(ready(net));
     TRY(find_port(net, direction, name, 0, p));
     is = bytes_now(net, *p, dims);
-    if (bytes && *bytes != is) FAIL(VKNN_ERROR_ARGUMENT, "%.100s has %llu bytes, not %llu", name, (number)is, (number)*bytes);
+    if (bytes && *bytes != is)
+        FAIL(VKNN_ERROR_ARGUMENT, "%.100s has %llu bytes, not %llu", name, (number)is, (number)*bytes);
     *at = bytes_of(net, (*p)->buffer, direction);
     return VKNN_OK;
 }
@@ -1532,7 +1692,8 @@ vknn_status vknn_get(vknn_net *net, const char *output, void *data, size_t bytes
     return VKNN_OK;
 }
 
-vknn_status vknn_borrow(vknn_net *net, vknn_direction direction, const char *name, void **data, size_t *bytes) {
+vknn_status vknn_borrow(
+    vknn_net *net, vknn_direction direction, const char *name, void **data, size_t *bytes) {
     const vkb_port *p;
     uint8_t *at;
     TRY(reach(net, direction, name, NULL, &p, &at));
@@ -1568,7 +1729,16 @@ void vknn_cancel(vknn_net *net) {
 }
 
 static double element(uint32_t type, const uint8_t *at) {
-    union { float f; double d; uint16_t u16; int16_t i16; uint32_t u32; int32_t i32; uint64_t u64; int64_t i64; } v;
+    union {
+        float f;
+        double d;
+        uint16_t u16;
+        int16_t i16;
+        uint32_t u32;
+        int32_t i32;
+        uint64_t u64;
+        int64_t i64;
+    } v;
     memcpy(&v, at, element_bytes[type]);
     switch (type) {
     case VKB_TYPE_FLOAT32: return v.f;
@@ -1582,7 +1752,8 @@ static double element(uint32_t type, const uint8_t *at) {
     case VKB_TYPE_FLOAT64: return v.d;
     case VKB_TYPE_FLOAT16: {
         int exponent = v.u16 >> 10 & 31, fraction = v.u16 & 1023;
-        double size = exponent == 31 ? (fraction ? NAN : INFINITY) : ldexp(fraction + 1024 * !!exponent, exponent + !exponent - 25);
+        double size = exponent == 31 ? (fraction ? NAN : INFINITY)
+                                     : ldexp(fraction + 1024 * !!exponent, exponent + !exponent - 25);
         return v.u16 >> 15 ? -size : size;
     }
     default: return *at; /* uint8, bool */
@@ -1607,8 +1778,8 @@ static uint64_t compared(vknn_net *net, const vkb_example *e, text *t) {
         if (!(off <= most)) most = off;
         wrong += !(off <= e->absolute + e->relative * fabs(b));
     }
-    add(t, "%s: %llu of %llu elements are off, the most by %g (allowed: %g + %g of the value)\n", name, (number)wrong,
-        (number)(bytes / size), most, e->absolute, e->relative);
+    add(t, "%s: %llu of %llu elements are off, the most by %g (allowed: %g + %g of the value)\n", name,
+        (number)wrong, (number)(bytes / size), most, e->absolute, e->relative);
     return wrong;
 }
 
@@ -1618,13 +1789,15 @@ vknn_status vknn_test(vknn_net *net, char **into) {
     text t = {.options = &c->options};
     uint64_t wrong = 0;
     if (into) *into = NULL;
-    if (!net->plan->examples) FAIL(VKNN_ERROR_ARGUMENT, "the bundle has no example; export it without --no-example");
+    if (!net->plan->examples)
+        FAIL(VKNN_ERROR_ARGUMENT, "the bundle has no example; export it without --no-example");
     TRY(vknn_reset(net));
     for (uint32_t i = 0; i < net->plan->examples; i++) {
         const vkb_port *p = &net->ports[examples[i].port];
         const vkb_blob *blob = &net->file.blobs[examples[i].blob];
         TRY(check_blob(net, examples[i].blob));
-        if (p->direction == VKNN_INPUT) memcpy(bytes_of(net, p->buffer, VKNN_INPUT), net->file.data + blob->offset, (size_t)blob->nbytes);
+        if (p->direction == VKNN_INPUT)
+            memcpy(bytes_of(net, p->buffer, VKNN_INPUT), net->file.data + blob->offset, (size_t)blob->nbytes);
     }
     TRY(vknn_run(net));
     for (uint32_t i = 0; i < net->plan->examples; i++)
@@ -1632,15 +1805,17 @@ vknn_status vknn_test(vknn_net *net, char **into) {
     TRY(given(&t, into, why));
     TRY(vknn_reset(net));
     if (wrong)
-        FAIL(VKNN_ERROR_DIFFERS, "%s computes something else than vknn's reference (%llu elements); try another target, "
-             "and see docs/phones.md", c->facts.base.deviceName, (number)wrong);
+        FAIL(VKNN_ERROR_DIFFERS,
+            "%s computes something else than vknn's reference (%llu elements); try another target, "
+            "and see docs/phones.md",
+            c->facts.base.deviceName, (number)wrong);
     return VKNN_OK;
 }
 
-/* {"device", "driver", "target", "shapes", "precision", "runs", "steps": [{"label": layers, "op", "kernel" ("copy" and
- * "fill" for those), "groups": [x, y, z], "flops", "bytes", "begin", "microseconds"}, ...], "microseconds"}. Times are
- * means of the runs, in microseconds; `begin` counts from the first step's, as the last number does, which ends with
- * the last step. */
+/* {"device", "driver", "target", "shapes", "precision", "runs", "steps": [{"label": layers, "op", "kernel"
+ * ("copy" and "fill" for those), "groups": [x, y, z], "flops", "bytes", "begin", "microseconds"}, ...],
+ * "microseconds"}. Times are means of the runs, in microseconds; `begin` counts from the first step's, as the
+ * last number does, which ends with the last step. */
 static vknn_status write_profile(vknn_net *net, uint32_t runs, const double *times, char **into) {
     NET(net);
     const bundle *b = &net->file;
@@ -1659,11 +1834,15 @@ static vknn_status write_profile(vknn_net *net, uint32_t runs, const double *tim
         if (s->kind == VKB_STEP_BARRIER) continue;
         add_quoted(&t, first ? "{\"label\": " : ",\n{\"label\": ", bundle_string(b, s->label));
         add_quoted(&t, ", \"op\": ", bundle_string(b, s->op));
-        add_quoted(&t, ", \"kernel\": ", s->kind == VKB_STEP_COPY ? "copy" : s->kind == VKB_STEP_FILL ? "fill" :
-                   bundle_string(b, b->pipelines[s->pipeline].kernel));
-        add(&t, ", \"groups\": [%u, %u, %u], \"flops\": %llu, \"bytes\": %llu, \"begin\": %.3f, \"microseconds\": %.3f}",
-            s->groups[0], s->groups[1], s->groups[2], (number)s->flops, (number)s->traffic, times[2 * i] * unit,
-            (times[2 * i + 1] - times[2 * i]) * unit);
+        add_quoted(&t, ", \"kernel\": ",
+            s->kind == VKB_STEP_COPY   ? "copy"
+            : s->kind == VKB_STEP_FILL ? "fill"
+                                       : bundle_string(b, b->pipelines[s->pipeline].kernel));
+        add(&t,
+            ", \"groups\": [%u, %u, %u], \"flops\": %llu, \"bytes\": %llu, \"begin\": %.3f, "
+            "\"microseconds\": %.3f}",
+            s->groups[0], s->groups[1], s->groups[2], (number)s->flops, (number)s->traffic,
+            times[2 * i] * unit, (times[2 * i + 1] - times[2 * i]) * unit);
         first = 0;
         if (times[2 * i + 1] * unit > end) end = times[2 * i + 1] * unit;
     }
@@ -1671,8 +1850,8 @@ static vknn_status write_profile(vknn_net *net, uint32_t runs, const double *tim
     return given(&t, into, why);
 }
 
-static vknn_status measure(vknn_net *net, uint32_t runs, VkQueryPool queries, VkCommandBuffer *commands, VkSubmitInfo *infos,
-                           double *times) {
+static vknn_status measure(vknn_net *net, uint32_t runs, VkQueryPool queries, VkCommandBuffer *commands,
+    VkSubmitInfo *infos, double *times) {
     NET(net);
     const uint64_t mask = UINT64_MAX >> (64 - c->facts.timestamp_bits);
     TRY(record(net, commands, infos, queries));
@@ -1684,9 +1863,12 @@ static vknn_status measure(vknn_net *net, uint32_t runs, VkQueryPool queries, Vk
         TRY(vknn_wait(net));
         for (uint32_t i = 0; i < 2 * net->plan->steps; i++) {
             if (net->steps[i / 2].kind == VKB_STEP_BARRIER) continue;
-            code = c->vk.GetQueryPoolResults(c->device, queries, i, 1, sizeof ticks, &ticks, sizeof ticks, VK_QUERY_RESULT_64_BIT);
+            code = c->vk.GetQueryPoolResults(
+                c->device, queries, i, 1, sizeof ticks, &ticks, sizeof ticks, VK_QUERY_RESULT_64_BIT);
             TRY(checked(c, code, "reading timestamps", why));
-            if (code) FAIL(VKNN_ERROR_DRIVER, "%s wrote no timestamps", c->facts.base.deviceName); /* VK_NOT_READY */
+            if (code)
+                FAIL(
+                    VKNN_ERROR_DRIVER, "%s wrote no timestamps", c->facts.base.deviceName); /* VK_NOT_READY */
             if (!any++) first = ticks;
             times[i] += (double)((ticks - first) & mask);
         }
@@ -1696,8 +1878,9 @@ static vknn_status measure(vknn_net *net, uint32_t runs, VkQueryPool queries, Vk
 
 vknn_status vknn_profile(vknn_net *net, uint32_t runs, char **json) {
     NET(net);
-    const VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO, .queryType = VK_QUERY_TYPE_TIMESTAMP,
-                                        .queryCount = 2 * net->plan->steps + !net->plan->steps};
+    const VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+        .queryType = VK_QUERY_TYPE_TIMESTAMP,
+        .queryCount = 2 * net->plan->steps + !net->plan->steps};
     const VkCommandBufferAllocateInfo request = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
         .commandPool = net->commands_pool, .commandBufferCount = net->submits};
     VkQueryPool queries;
@@ -1713,7 +1896,8 @@ vknn_status vknn_profile(vknn_net *net, uint32_t runs, char **json) {
     KEEP(infos, net->submits);
     KEEP(times, 2 * (uint64_t)net->plan->steps);
     VK("making a query pool", CreateQueryPool(c->device, &info, NULL, &queries));
-    status = checked(c, c->vk.AllocateCommandBuffers(c->device, &request, commands), "allocating command buffers", why);
+    status = checked(
+        c, c->vk.AllocateCommandBuffers(c->device, &request, commands), "allocating command buffers", why);
     if (!status) {
         status = measure(net, runs, queries, commands, infos, times);
         settle(net);
