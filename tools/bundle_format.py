@@ -52,7 +52,7 @@ def _header_lines() -> Iterator[str]:
     yield f"#define VKB_SECTIONS {1 + max(p.section for p in (*schema.RECORDS, *schema.BLOBS))}u\n"
     for terms in (schema.StepKind, schema.BufferRole, schema.ElementType, schema.Direction):
         for term in terms:
-            prefix = {"StepKind": "STEP", "BufferRole": "ROLE", "ElementType": "TYPE"}
+            prefix = {"StepKind": "STEP", "BufferRole": "ROLE", "PortElement": "TYPE"}
             name = prefix.get(terms.__name__, terms.__name__.upper())
             yield f"#define VKB_{name}_{term.name} {term.value}u"
         yield ""

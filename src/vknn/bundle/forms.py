@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from vknn.bundle.conversions import AxisOrder
-from vknn.bundle.schema import MOST_AXES, ElementType
+from vknn.bundle.schema import MOST_AXES, PortElement
 from vknn.errors import ExportError, VknnError
 from vknn.formats import Model
 from vknn.graph import DType, TensorType
@@ -37,9 +37,9 @@ class ArrayForm:
     open_axis: int = 0
 
     @property
-    def element(self) -> ElementType:
+    def element(self) -> PortElement:
         """The element type as a bundle has it."""
-        return ElementType[self.dtype.name.upper()]
+        return PortElement[self.dtype.name.upper()]
 
     @property
     def type(self) -> TensorType:
@@ -159,7 +159,7 @@ def _picture(model: Model, name: str, type_: TensorType) -> ArrayForm:
 
 def _check(name: str, what: str, dtype: np.dtype) -> None:
     """Check of an element type. Raises ExportError."""
-    if dtype.name.upper() not in ElementType.__members__:
+    if dtype.name.upper() not in PortElement.__members__:
         kind = "strings" if dtype.kind == "O" else f"{dtype.name} elements"
         raise ExportError([f"{what} {name!r} has {kind}, which no bundle has: cut it off"])
 

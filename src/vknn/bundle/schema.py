@@ -42,7 +42,7 @@ class BufferRole(enum.IntEnum):
     WEIGHT = 3
 
 
-class ElementType(enum.IntEnum):
+class PortElement(enum.IntEnum):
     """Element type of a port, as it lies in its buffer."""
 
     FLOAT32 = 0
@@ -101,7 +101,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Record:
+class TableRecord:
     """A kind of record. ``section``: number of the section that holds them; 0: none does."""
 
     name: str
@@ -120,13 +120,18 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Blob:
+class ByteSection:
     """A section that is no table: bytes."""
 
     name: str
     section: int
     text: str
 
+
+#: Short names within this package.
+ElementType = PortElement
+Record = TableRecord
+Blob = ByteSection
 
 _KINDS = {"u8": "u1", "u32": "<u4", "i32": "<i4", "f32": "<f4", "u64": "<u8"}
 
