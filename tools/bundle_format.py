@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "src"))
 import numpy as np  # noqa: E402
 
 from vknn.bundle import needs, schema  # noqa: E402
-from vknn.bundle.schema import ElementType  # noqa: E402
+from vknn.bundle.schema import PortElement  # noqa: E402
 from vknn.runtime.recorder import VK_FORMATS  # noqa: E402
 
 HEADER, PAGE = ROOT / "runner" / "vkb.h", ROOT / "docs" / "bundle.md"
@@ -50,7 +50,7 @@ def _header_lines() -> Iterator[str]:
     for part in (*schema.RECORDS, *schema.BLOBS):
         yield f"#define VKB_SECTION_{part.name.upper()} {part.section}u"
     yield f"#define VKB_SECTIONS {1 + max(p.section for p in (*schema.RECORDS, *schema.BLOBS))}u\n"
-    for terms in (schema.StepKind, schema.BufferRole, schema.ElementType, schema.Direction):
+    for terms in (schema.StepKind, schema.BufferRole, schema.PortElement, schema.Direction):
         for term in terms:
             prefix = {"StepKind": "STEP", "BufferRole": "ROLE", "PortElement": "TYPE"}
             name = prefix.get(terms.__name__, terms.__name__.upper())
@@ -97,7 +97,7 @@ def _lists() -> Iterator[str]:
     formats = [(f"{n}u", f"{f.texel_bytes}u") for f, n in VK_FORMATS.items()]
     yield _list("TEXELS", formats)
     yield "/* Bytes of an element, by its type. */"
-    sizes = (1 if t.name == "BOOL" else np.dtype(t.name.lower()).itemsize for t in ElementType)
+    sizes = (1 if t.name == "BOOL" else np.dtype(t.name.lower()).itemsize for t in PortElement)
     yield f"#define VKB_TYPE_BYTES {{{', '.join(map(str, sizes))}}}\n"
 
 
@@ -118,7 +118,7 @@ def table() -> str:
 def _table_lines() -> Iterator[str]:
     yield "| section | number | record | holds |\n|---|---|---|---|"
     for part in sorted((*schema.RECORDS, *schema.BLOBS), key=lambda p: p.section):
-        size = f"{part.dtype.itemsize} bytes" if isinstance(part, schema.Record) else "bytes"
+        size = f"{part.dtype.itemsize} bytes" if isinstance(part, schema.TableRecord) else "bytes"
         yield f"| {part.name} | {part.section} | {size} | {part.text} |"
     for record in _RECORDS:
         yield f"\n### {record.name}\n\n{record.text}. {record.dtype.itemsize} bytes.\n"
@@ -128,7 +128,7 @@ def _table_lines() -> Iterator[str]:
             kind = f"{field.kind}[{field.count}]" if field.count > 1 else field.kind
             yield f"| {at} | {field.name} | {kind} | {field.text} |"
             at += _BYTES[field.kind] * field.count
-    for terms in (schema.StepKind, schema.BufferRole, schema.ElementType, schema.Feature):
+    for terms in (schema.StepKind, schema.BufferRole, schema.PortElement, schema.Feature):
         yield f"\n### {terms.__name__}\n\n{terms.__doc__}\n\n| value | name |\n|---|---|"
         for term in terms:
             yield f"| {term.value} | {term.name} |"

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from vknn import forks
 
 if TYPE_CHECKING:
-    from vknn.bundle.export import export
     from vknn import answers as answers
     from vknn import crosscheck as crosscheck
     from vknn import profiling as profiling
     from vknn import runtime as runtime
+    from vknn.bundle.export import export
     from vknn.crosscheck.verify import verify
     from vknn.errors import (
         DeviceError,

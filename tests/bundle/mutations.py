@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from vknn.bundle import schema
-from vknn.bundle.schema import NONE, Record
+from vknn.bundle.schema import NONE, TableRecord
 from vknn.bundle.tables import Tables
 from vknn.bundle.writer import write
 
@@ -35,7 +35,7 @@ class Parts:
         }
         return cls(header, entries, bodies)
 
-    def table(self, record: Record) -> np.ndarray:
+    def table(self, record: TableRecord) -> np.ndarray:
         """The records of a kind; what is written to them is in the bundle."""
         return np.frombuffer(self.bodies[record.section], record.dtype)
 
@@ -56,7 +56,7 @@ class Parts:
         self.header["sections"] -= 1
         del self.bodies[section]
 
-    def grow(self, record: Record, rows: np.ndarray) -> None:
+    def grow(self, record: TableRecord, rows: np.ndarray) -> None:
         """Records added behind those of a kind; all sections move."""
         self.bodies[record.section] += rows.tobytes()
         at = HEADER_BYTES + self.entries.nbytes
@@ -146,7 +146,7 @@ def plain_shader() -> bytes:
 # ---- A bundle with a record of every kind ----
 
 
-def row(record: Record, **values: object) -> tuple[object, ...]:
+def row(record: TableRecord, **values: object) -> tuple[object, ...]:
     """A record; fields that are not named are 0."""
     blank = {f.name: 0 if f.count == 1 else [0] * f.count for f in record.fields}
     assert values.keys() <= blank.keys(), values.keys() - blank.keys()

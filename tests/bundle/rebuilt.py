@@ -76,7 +76,7 @@ def rebuilt(bundle: Bundle, changed: Mapping[str, bytes]) -> bytes:
 
 
 def with_field(
-    bundle: Bundle, record: schema.Record, name: str, value: object, at: int = 0
+    bundle: Bundle, record: schema.TableRecord, name: str, value: object, at: int = 0
 ) -> bytes:
     """The file with a field of record ``at`` of a kind set."""
     rows = bundle.tables[record].copy()

@@ -62,7 +62,7 @@ def read_sections(data: bytes | Path) -> Sections:
             assert hashlib.sha256(body).digest() == header["data_sha256"].tobytes()
         else:
             assert zlib.crc32(body) == entry["crc"]
-        if isinstance(part, schema.Record):
+        if isinstance(part, schema.TableRecord):
             assert entry["record_bytes"] == part.dtype.itemsize
             tables[part.name] = np.frombuffer(body, part.dtype)
             assert len(tables[part.name]) == entry["count"]

@@ -117,7 +117,7 @@ def test_a_last_cast_to_int64(tmp_path: Path) -> None:
     )
     vknn.export(save(model(body), tmp_path), out, example=False)
     [port] = [p for p in read_sections(out).tables["port"] if p["direction"] == 1]
-    assert port["type"] == schema.ElementType.INT64
+    assert port["type"] == schema.PortElement.INT64
     assert port["dims"][: port["rank"]].tolist() == [2]
 
 

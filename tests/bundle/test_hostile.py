@@ -12,7 +12,7 @@ from tests.bundle import check_program, mutations
 from tests.bundle.mutations import MAIN, Parts, op
 
 from vknn.bundle import schema
-from vknn.bundle.schema import NONE, Record
+from vknn.bundle.schema import NONE, TableRecord
 
 Change = Callable[[Parts], None]
 FILE, HASH = 1, 2
@@ -29,7 +29,9 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return mutations.rich_bundle(tmp_path_factory.mktemp("rich"))
 
 
-def put(record: Record, index: int, field: str, value: object, axis: int | None = None) -> Change:
+def put(
+    record: TableRecord, index: int, field: str, value: object, axis: int | None = None
+) -> Change:
     """A change of a field."""
 
     def change(parts: Parts) -> None:
@@ -68,7 +70,7 @@ def text(at: int, value: int) -> Change:
     return change
 
 
-def grown(record: Record, count: int, change: Change) -> Change:
+def grown(record: TableRecord, count: int, change: Change) -> Change:
     """A change behind the growth of a table by records like its first."""
 
     def grow(parts: Parts) -> None:

@@ -194,7 +194,7 @@ def test_with_right_sums_only_free_fields_change(bundle: bytes, path: Path) -> N
     assert not {"reserved", "first_buffers", "view"} & set().union(*found.values())
 
 
-def _fields(record: schema.Record, first: int, count: int, offsets: set[int]) -> set[str]:
+def _fields(record: schema.TableRecord, first: int, count: int, offsets: set[int]) -> set[str]:
     """The fields of records that have one of these offsets of the file."""
     size = record.dtype.itemsize
     inside = [(o - first) % size for o in offsets if first <= o < first + count * size]

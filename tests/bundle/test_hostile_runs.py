@@ -14,7 +14,7 @@ from tests.bundle.networks import small
 from tests.bundle.test_runner_sanitized import ADDRESS
 
 from vknn.bundle import schema
-from vknn.bundle.schema import Record
+from vknn.bundle.schema import TableRecord
 
 pytestmark = pytest.mark.device
 
@@ -43,7 +43,7 @@ def mutation(bundle: bytes, rng: np.random.Generator) -> bytes:
     return parts.joined()
 
 
-def _change(parts: Parts, record: Record, rng: np.random.Generator) -> None:
+def _change(parts: Parts, record: TableRecord, rng: np.random.Generator) -> None:
     table = parts.table(record)
     field = record.fields[rng.integers(len(record.fields))]
     column = table[field.name].reshape(len(table), -1)

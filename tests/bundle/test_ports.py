@@ -23,7 +23,7 @@ from tests.small_model import SHAPE, write_small_model
 from tests.tflite_writer import Net as TfliteNet
 
 import vknn
-from vknn.bundle.schema import ElementType
+from vknn.bundle.schema import PortElement
 from vknn.graph import DType
 from vknn.lowering import LoweringOptions
 from vknn.plan import Copy, Role
@@ -62,7 +62,7 @@ def test_floats_of_16_bits_are_converted(tmp_path: Path, precision: str) -> None
     with vknn.Session(path, device=shared_device(), precision=precision) as session:
         made = checked(session, {"data": RNG.standard_normal(SHAPE).astype("f4")})
     assert made.conversions == ["input data", "output out"]
-    assert made.port("out").form.element is ElementType.FLOAT32
+    assert made.port("out").form.element is PortElement.FLOAT32
 
 
 def quantized(dtype: str = "int8") -> bytes:
@@ -113,7 +113,7 @@ def test_an_int64_input_is_narrowed(tmp_path: Path) -> None:
     with onnx(tmp_path, nodes, [value("x", (2, 3), DType.INT64)], outputs) as session:
         made = checked(session, {"x": np.array([[-7, 1 << 30, 5], [0, -1, 3]])})
     assert made.conversions == ["input x"]
-    assert made.port("x").form.element is ElementType.INT64
+    assert made.port("x").form.element is PortElement.INT64
 
 
 def test_inputs_and_constants_that_are_outputs(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_an_output_whose_size_data_decide() -> None:
     port = made.port("y")
     assert (port.form.dims, port.form.open_axis) == ((14, 2), 0)
     assert port.count is not None
-    assert port.form.element is ElementType.INT64
+    assert port.form.element is PortElement.INT64
 
 
 def test_what_the_plan_does_not_make_is_named(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_numbers_of_openvino(tmp_path: Path) -> None:
     session = vknn.Session(net.save(tmp_path), device=shared_device())
     with session:
         made = checked(session, {"x": RNG.integers(0, 256, (1, 3, 2, 5), "u1")})
-    assert made.port("x").form.element is ElementType.UINT8
+    assert made.port("x").form.element is PortElement.UINT8
     assert made.port("x").layout == "NCHW"
 
 

@@ -13,7 +13,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vknn.bundle.schema import ElementType
+from vknn.bundle.schema import PortElement
 from vknn.lowering.kit.grid_loop import grid
 from vknn.lowering.kit.layouts import buffer_bytes, ceil_div
 from vknn.lowering.kit.parameters import parameters_of
@@ -29,18 +29,18 @@ MOST_AXES = 8
 class Kind(enum.IntEnum):
     """Element types as the kernel numbers them: those of bundles, and bfloat16."""
 
-    FLOAT32 = ElementType.FLOAT32
-    FLOAT16 = ElementType.FLOAT16
-    INT8 = ElementType.INT8
-    UINT8 = ElementType.UINT8
-    INT16 = ElementType.INT16
-    UINT16 = ElementType.UINT16
-    INT32 = ElementType.INT32
-    UINT32 = ElementType.UINT32
-    INT64 = ElementType.INT64
-    UINT64 = ElementType.UINT64
-    BOOL = ElementType.BOOL
-    FLOAT64 = ElementType.FLOAT64
+    FLOAT32 = PortElement.FLOAT32
+    FLOAT16 = PortElement.FLOAT16
+    INT8 = PortElement.INT8
+    UINT8 = PortElement.UINT8
+    INT16 = PortElement.INT16
+    UINT16 = PortElement.UINT16
+    INT32 = PortElement.INT32
+    UINT32 = PortElement.UINT32
+    INT64 = PortElement.INT64
+    UINT64 = PortElement.UINT64
+    BOOL = PortElement.BOOL
+    FLOAT64 = PortElement.FLOAT64
     BFLOAT16 = 12
 
     @property

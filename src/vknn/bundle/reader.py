@@ -16,7 +16,7 @@ import numpy as np
 from vknn.bundle import schema
 from vknn.bundle.record_checks import BadRecord, check_records
 from vknn.bundle.records import BundlePlan
-from vknn.bundle.schema import ALIGNMENT, DATA_ALIGNMENT, Record
+from vknn.bundle.schema import ALIGNMENT, DATA_ALIGNMENT, TableRecord
 from vknn.errors import ModelFormatError, naming
 from vknn.named_files import is_endless, named
 
@@ -43,7 +43,7 @@ class Bundle:
     file: str
     version: int
     sections: Mapping[str, np.ndarray] = field(repr=False)
-    tables: Mapping[Record, np.ndarray] = field(repr=False)
+    tables: Mapping[TableRecord, np.ndarray] = field(repr=False)
     _bytes: np.ndarray = field(repr=False)
 
     @classmethod
@@ -222,5 +222,5 @@ def _check_section(name: str, kind: int, row: np.void, body: np.ndarray) -> None
         raise BadRecord(name, "the bytes are damaged")
 
 
-def _table(record: Record, body: np.ndarray) -> np.ndarray:
+def _table(record: TableRecord, body: np.ndarray) -> np.ndarray:
     return body.view(record.dtype)

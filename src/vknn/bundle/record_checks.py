@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from vknn.bundle import schema
-from vknn.bundle.schema import BLOB_ALIGNMENT, MOST_AXES, NONE, BufferRole, Record, StepKind
+from vknn.bundle.schema import BLOB_ALIGNMENT, MOST_AXES, NONE, BufferRole, StepKind, TableRecord
 from vknn.runtime.recorder import VK_FORMATS
 
-Tables = Mapping[Record, np.ndarray]
+Tables = Mapping[TableRecord, np.ndarray]
 REMEDY = "copy or export the bundle again"
 #: Bytes of an element, by its type.
 ELEMENT_BYTES = np.array([4, 2, 1, 1, 2, 2, 4, 4, 8, 8, 1, 8], np.uint64)
@@ -221,17 +221,17 @@ def _written(targets: np.ndarray, buffers: np.ndarray) -> None:
     _all(buffers["role"][targets] != BufferRole.WEIGHT, schema.STEP, "it writes a weight")
 
 
-def _placed(rows: np.ndarray, size: int, alignment: int, record: Record) -> None:
+def _placed(rows: np.ndarray, size: int, alignment: int, record: TableRecord) -> None:
     _all(rows["offset"] % alignment == 0, record, f"its offset is no multiple of {alignment}")
     inside = (rows["offset"] <= size) & (rows["nbytes"] <= size - np.minimum(rows["offset"], size))
     _all(inside, record, "it is outside its section")
 
 
-def _within(rows: np.ndarray, field: str, count: int, record: Record) -> None:
+def _within(rows: np.ndarray, field: str, count: int, record: TableRecord) -> None:
     ends = rows[f"first_{field}"].astype(np.uint64) + rows[field]
     _all(ends <= count, record, f"there are not so many {field}")
 
 
-def _all(good: Any, record: Record, text: str) -> None:
+def _all(good: Any, record: TableRecord, text: str) -> None:
     if not np.all(good):
         raise BadRecord(record.name, f"record {int(np.argmin(good))}: {text}")

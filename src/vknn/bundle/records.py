@@ -13,7 +13,7 @@ from vknn.bundle import schema
 from vknn.bundle.module_facts import MatrixProduct
 from vknn.bundle.needs import Needs
 from vknn.bundle.record_checks import Tables, part
-from vknn.bundle.schema import NONE, Direction, ElementType, Feature
+from vknn.bundle.schema import NONE, Direction, Feature, PortElement
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ class BundlePlan:
         return BundlePort(
             self.string(row["name"]),
             Direction(int(row["direction"])),
-            np.dtype(ElementType(int(row["type"])).name.lower()),
+            np.dtype(PortElement(int(row["type"])).name.lower()),
             dims,
             self.string(row["layout"]),
             self.string(row["picture"]),

@@ -25,7 +25,7 @@ from vknn.bundle.runner_library import (
     loaded,
     raise_status,
 )
-from vknn.bundle.schema import Direction, ElementType
+from vknn.bundle.schema import Direction, PortElement
 from vknn.errors import InputError, VknnError
 
 _DIFFERS = 11
@@ -301,7 +301,7 @@ class Runner:
         labels = (label(self._net, reference, n) or b"" for n in range(record.labels))
         return RunnerPort(
             record.name.decode("utf-8", "replace"),
-            np.dtype(ElementType(record.type).name.lower()),
+            np.dtype(PortElement(record.type).name.lower()),
             tuple(record.dims[: record.rank]),
             record.layout.decode("utf-8", "replace"),
             record.picture.decode("utf-8", "replace"),

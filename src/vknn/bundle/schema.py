@@ -128,11 +128,6 @@ class ByteSection:
     text: str
 
 
-#: Short names within this package.
-ElementType = PortElement
-Record = TableRecord
-Blob = ByteSection
-
 _KINDS = {"u8": "u1", "u32": "<u4", "i32": "<i4", "f32": "<f4", "u64": "<u8"}
 
 
@@ -143,7 +138,7 @@ def _range(name: str, of: str) -> tuple[Field, Field]:
     )
 
 
-HEADER = Record(
+HEADER = TableRecord(
     "header",
     0,
     "The first 128 bytes; the section table follows",
@@ -159,7 +154,7 @@ HEADER = Record(
         Field("reserved", "u8", "Zeros", 32),
     ),
 )
-SECTION = Record(
+SECTION = TableRecord(
     "section",
     0,
     "An entry of the section table; each kind is there once at most, missing ones are empty",
@@ -172,8 +167,10 @@ SECTION = Record(
         Field("count", "u32", "How many records; bytes where it is no table and they fit, else 0"),
     ),
 )
-STRINGS = Blob("strings", 1, "UTF-8 texts, each ended by a zero byte; the first is the empty one")
-PLAN = Record(
+STRINGS = ByteSection(
+    "strings", 1, "UTF-8 texts, each ended by a zero byte; the first is the empty one"
+)
+PLAN = TableRecord(
     "plan",
     2,
     "A plan: a network for one set of shapes and one target, and what it needs of a device",
@@ -209,7 +206,7 @@ PLAN = Record(
         Field("loop_rounds", "u32", "Most rounds that the loops of an invocation run, estimated"),
     ),
 )
-BUFFER = Record(
+BUFFER = TableRecord(
     "buffer",
     3,
     "A range of an arena, or a weight",
@@ -222,7 +219,7 @@ BUFFER = Record(
         Field("reserved", "u32", "0"),
     ),
 )
-STEP = Record(
+STEP = TableRecord(
     "step",
     4,
     "A dispatch, copy, fill or barrier (of all memory, from and to shaders and transfers)",
@@ -245,7 +242,7 @@ STEP = Record(
         Field("traffic", "u64", "Bytes read and written once, estimated"),
     ),
 )
-PIPELINE = Record(
+PIPELINE = TableRecord(
     "pipeline",
     5,
     "A compute pipeline; its entry point is main",
@@ -258,7 +255,7 @@ PIPELINE = Record(
         Field("flags", "u32", "1: subgroups must be full"),
     ),
 )
-MODULE = Record(
+MODULE = TableRecord(
     "module",
     6,
     "A SPIR-V module",
@@ -269,13 +266,13 @@ MODULE = Record(
         Field("reserved", "u32", "0"),
     ),
 )
-CONSTANT = Record(
+CONSTANT = TableRecord(
     "constant",
     7,
     "A specialization constant",
     (Field("id", "u32", "Its SpecId"), Field("word", "u32", "Its 32 bits")),
 )
-SLOT = Record(
+SLOT = TableRecord(
     "slot",
     8,
     "A binding of a pipeline's layout; slot n has binding number n",
@@ -286,7 +283,7 @@ SLOT = Record(
         Field("access", "u32", "1 read, 2 written, 3 both"),
     ),
 )
-BINDING = Record(
+BINDING = TableRecord(
     "binding",
     9,
     "A buffer of a dispatch, in the order of its pipeline's slots",
@@ -295,8 +292,8 @@ BINDING = Record(
         Field("format", "u32", "VkFormat of a texel view, else 0"),
     ),
 )
-PUSH = Blob("push", 10, "Push constants")
-PORT = Record(
+PUSH = ByteSection("push", 10, "Push constants")
+PORT = TableRecord(
     "port",
     11,
     "An input or output, in the model's own words; its elements lie dense in its buffer",
@@ -317,13 +314,13 @@ PORT = Record(
         Field("zero_point", "i32", "Of a quantized port"),
     ),
 )
-SUBMIT = Record(
+SUBMIT = TableRecord(
     "submit",
     12,
     "The end of a submit",
     (Field("end", "u32", "Step behind its last, in the plan's own"), Field("reserved", "u32", "0")),
 )
-BLOB = Record(
+BLOB = TableRecord(
     "blob",
     13,
     "Bytes of the data section: a weight, or an array of an example",
@@ -334,16 +331,16 @@ BLOB = Record(
         Field("reserved", "u32", "0"),
     ),
 )
-SPIRV = Blob("spirv", 14, "SPIR-V modules")
-DATA = Blob("data", 15, "Weights as they lie on the device, and the arrays of examples")
-META = Blob("meta", 16, "JSON for people and tools; a runner does not read it")
-LABEL = Record(
+SPIRV = ByteSection("spirv", 14, "SPIR-V modules")
+DATA = ByteSection("data", 15, "Weights as they lie on the device, and the arrays of examples")
+META = ByteSection("meta", 16, "JSON for people and tools; a runner does not read it")
+LABEL = TableRecord(
     "label",
     17,
     "A label of a class",
     (Field("text", "u32", "String"), Field("reserved", "u32", "0")),
 )
-STATE = Record(
+STATE = TableRecord(
     "state",
     18,
     "State: behind a run the output buffer is copied over the input buffer",
@@ -355,7 +352,7 @@ STATE = Record(
         Field("nbytes", "u64", "Size of both"),
     ),
 )
-EXAMPLE = Record(
+EXAMPLE = TableRecord(
     "example",
     19,
     "An array of the example: an input, or what the NumPy reference makes of these",
@@ -368,7 +365,7 @@ EXAMPLE = Record(
         Field("relative", "f32", "Of an output; both 0: must be equal"),
     ),
 )
-MATRIX = Record(
+MATRIX = TableRecord(
     "matrix",
     20,
     "A product of cooperative matrices that the device must know, with the scope of a subgroup",

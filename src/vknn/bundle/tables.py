@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vknn.bundle import schema
-from vknn.bundle.schema import BLOB_ALIGNMENT, Record
+from vknn.bundle.schema import BLOB_ALIGNMENT, TableRecord
 
 
 @dataclass(eq=False)
 class Tables:
     """Contents of a bundle to be. Adding something that is there already gives its place."""
 
-    rows: dict[Record, list[tuple[object, ...]]] = field(
+    rows: dict[TableRecord, list[tuple[object, ...]]] = field(
         default_factory=lambda: {record: [] for record in schema.RECORDS}
     )
     #: The arrays of the blobs, in order.
@@ -29,7 +29,7 @@ class Tables:
     _blobs: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     _data_bytes: int = 0
 
-    def add(self, record: Record, rows: Iterable[tuple[object, ...]]) -> tuple[int, int]:
+    def add(self, record: TableRecord, rows: Iterable[tuple[object, ...]]) -> tuple[int, int]:
         """The first and the number of these rows, which are added behind those that are there."""
         table = self.rows[record]
         first = len(table)
