@@ -1478,7 +1478,9 @@ static vknn_status open_net(
         TRY(map_file(net, path));
         bytes = net->mapped;
         size = net->mapped_bytes;
-    } else if (bytes && (!o->keeps_memory || (uintptr_t)bytes % 8)) {
+    }
+    /* What is pinned is not read again from a file that others may write to in the meantime. */
+    if (bytes && (path ? o->sha256 != NULL : !o->keeps_memory || (uintptr_t)bytes % 8)) {
         if (!(net->copied = allocated(&c->options, NULL, size + !size))) NO_MEMORY;
         bytes = memcpy(net->copied, bytes, size);
     }
@@ -1492,8 +1494,8 @@ static vknn_status open_net(
     TRY(record(net, net->commands, net->infos, VK_NULL_HANDLE));
     TRY(vknn_reset(net));
 #if !defined(_WIN32)
-    if (net->mapped &&
-        net->file.data_bytes) { /* the weights are on the device: of the file they need no memory */
+    /* The weights are on the device: of the file they need no memory. */
+    if (net->mapped && !net->copied && net->file.data_bytes) {
         const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
                         first = (uintptr_t)net->file.data / page * page;
         madvise(
@@ -1671,8 +1673,15 @@ static vknn_status reach(vknn_net *net, vknn_direction direction, const char *na
     TRY(find_port(net, direction, name, 0, p));
     is = bytes_now(net, *p, dims);
     if (bytes && *bytes != is)
-        FAIL(VKNN_ERROR_ARGUMENT, "%.100s has %llu bytes, not %llu", name, (number)is, (number)*bytes);
+        FAIL(VKNN_ERROR_ARGUMENT, "%.100s has %llu bytes, not %llu", bundle_string(&net->file, (*p)->name), (number)is,
+            (number)*bytes);
     *at = bytes_of(net, (*p)->buffer, direction);
+    return VKNN_OK;
+}
+
+static vknn_status there_is(vknn_net *net, const void *data, size_t bytes) {
+    NET(net);
+    if (!data && bytes) FAIL(VKNN_ERROR_ARGUMENT, "data is null; give the array's address");
     return VKNN_OK;
 }
 
@@ -1680,6 +1689,7 @@ vknn_status vknn_set(vknn_net *net, const char *input, const void *data, size_t 
     const vkb_port *p;
     uint8_t *at;
     TRY(reach(net, VKNN_INPUT, input, &bytes, &p, &at));
+    TRY(there_is(net, data, bytes));
     memcpy(at, data, bytes);
     return VKNN_OK;
 }
@@ -1688,6 +1698,7 @@ vknn_status vknn_get(vknn_net *net, const char *output, void *data, size_t bytes
     const vkb_port *p;
     uint8_t *at;
     TRY(reach(net, VKNN_OUTPUT, output, &bytes, &p, &at));
+    TRY(there_is(net, data, bytes));
     memcpy(data, at, bytes);
     return VKNN_OK;
 }

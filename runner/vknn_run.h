@@ -94,7 +94,7 @@ typedef struct vknn_context_options {
 typedef struct vknn_net_options {
     const char *shapes;     /* one of the bundle's, "data=3,224,224"; null: its first */
     const char *target;     /* one of the bundle's; null: the first that suits the device */
-    const uint8_t *sha256;  /* 32 bytes, or null: nothing of another bundle is used */
+    const uint8_t *sha256;  /* 32 bytes, or null: nothing of another bundle is used; a file is read, not mapped */
     double time_limit;      /* seconds of a run; 0: 30 */
     int keeps_memory;       /* vknn_net_open_memory: the caller keeps the bytes until the net is closed */
     int staged;             /* 1: through staging memory even where the device shares the host's */
@@ -137,7 +137,9 @@ VKNN_API vknn_status vknn_net_open_file(vknn_context *context, const char *path,
                                         const vknn_net_options *options, vknn_net **net, vknn_message *why);
 VKNN_API vknn_status vknn_net_open_memory(vknn_context *context, const void *bytes, size_t size,
                                           const vknn_net_options *options, vknn_net **net, vknn_message *why);
-VKNN_API void vknn_net_close(vknn_net *net); /* null is fine */
+/* Waits for work that is under way, as long as that takes. Null is fine. A mapped file must not be written to
+ * before: put a new bundle in its place by renaming. */
+VKNN_API void vknn_net_close(vknn_net *net);
 
 /* What the last call on this net that failed has to say. */
 VKNN_API const char *vknn_net_message(const vknn_net *net);
@@ -150,7 +152,8 @@ VKNN_API const char *vknn_label(const vknn_net *net, const vknn_port *port, uint
 /* Sizes of an output behind the last run. */
 VKNN_API vknn_status vknn_shape(vknn_net *net, const char *output, uint64_t dims[VKNN_MOST_AXES]);
 
-/* Copies of whole arrays; `bytes` must be the port's (of an open output: what its sizes now take). */
+/* Copies of whole arrays; `bytes` must be the port's (of an open output: what its sizes now take). A port's
+ * name may be null: the first one. */
 VKNN_API vknn_status vknn_set(vknn_net *net, const char *input, const void *data, size_t bytes);
 VKNN_API vknn_status vknn_get(vknn_net *net, const char *output, void *data, size_t bytes);
 /* The port's own memory, until the net is closed; not to be touched while a run is under way. */
@@ -163,7 +166,7 @@ VKNN_API vknn_status vknn_wait(vknn_net *net);   /* no longer than the time limi
 VKNN_API void vknn_cancel(vknn_net *net);        /* from any thread: vknn_wait returns soon */
 VKNN_API vknn_status vknn_reset(vknn_net *net);  /* state takes its first values again */
 
-/* Runs the bundle's example. `text`: a line an output, how far it is off; to be freed; may be null. */
+/* Runs the bundle's example, in place of what was set. `text`: a line an output, how far it is off; to be freed; may be null. */
 VKNN_API vknn_status vknn_test(vknn_net *net, char **text);
 /* Times of so many runs, step by step, as JSON for `vknn profile`; to be freed by vknn_free. */
 VKNN_API vknn_status vknn_profile(vknn_net *net, uint32_t runs, char **json);

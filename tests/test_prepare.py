@@ -39,7 +39,7 @@ def commands(prepare: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[list[
 
 
 def bare_machine(prepare: ModuleType, monkeypatch: pytest.MonkeyPatch, user: int) -> None:
-    for check in ("has_loader", "has_driver", "has_layer"):
+    for check in ("has_loader", "has_driver", "has_layer", "has_compiler", "has_headers"):
         monkeypatch.setattr(prepare, check, lambda: False)
     found = {"apt-get": "/usr/bin/apt-get"}
     monkeypatch.setattr(shutil, "which", lambda name: found.get(name))
@@ -52,7 +52,7 @@ def test_a_user_is_told_what_to_install(
     bare_machine(prepare, monkeypatch, user=1000)
     with pytest.raises(SystemExit) as stopped:
         prepare.system_packages(testing=True)
-    packages = "libvulkan1 mesa-vulkan-drivers glslc vulkan-validationlayers"
+    packages = "libvulkan1 mesa-vulkan-drivers glslc vulkan-validationlayers gcc libc6-dev"
     assert f"sudo apt-get install {packages}" in str(stopped.value)
     assert commands == []
 

@@ -29,6 +29,8 @@ DOCS = ["sphinx", "-b", "html", "-q", "-E", "-W", "--keep-going", "-n"]
 DOCS += ["-d", ".cache/doctrees", "docs", "build/docs"]
 LAYER = "VkLayer_khronos_validation.json"
 LAYER_FOLDERS = ("/usr/share/vulkan/explicit_layer.d", "/etc/vulkan/explicit_layer.d")
+#: Folders of the C library's headers.
+HEADER_FOLDERS = ("/usr/include", "/usr/local/include")
 
 
 def say(text: str) -> None:
@@ -72,6 +74,16 @@ def has_layer() -> bool:
     return any((Path(folder) / LAYER).is_file() for folder in LAYER_FOLDERS)
 
 
+def has_compiler() -> bool:
+    """Whether a C compiler is installed."""
+    return any(map(shutil.which, ("cc", "gcc")))
+
+
+def has_headers() -> bool:
+    """Whether the C library's headers are installed."""
+    return any(Path(folder, "stdio.h").is_file() for folder in HEADER_FOLDERS)
+
+
 def missing_packages(*, testing: bool) -> list[str]:
     """Debian packages for what is not there."""
     wanted = {
@@ -83,6 +95,9 @@ def missing_packages(*, testing: bool) -> list[str]:
     }
     if testing:
         wanted["vulkan-validationlayers"] = has_layer()
+        # The runner of bundles, and layers that tests put between vknn and the driver, are in C.
+        wanted["gcc"] = has_compiler()
+        wanted["libc6-dev"] = has_headers()
     return [package for package, present in wanted.items() if not present]
 
 
