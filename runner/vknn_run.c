@@ -1673,8 +1673,8 @@ static vknn_status reach(vknn_net *net, vknn_direction direction, const char *na
     TRY(find_port(net, direction, name, 0, p));
     is = bytes_now(net, *p, dims);
     if (bytes && *bytes != is)
-        FAIL(VKNN_ERROR_ARGUMENT, "%.100s has %llu bytes, not %llu", bundle_string(&net->file, (*p)->name), (number)is,
-            (number)*bytes);
+        FAIL(VKNN_ERROR_ARGUMENT, "%.100s has %llu bytes, not %llu", bundle_string(&net->file, (*p)->name),
+            (number)is, (number)*bytes);
     *at = bytes_of(net, (*p)->buffer, direction);
     return VKNN_OK;
 }
@@ -1799,9 +1799,12 @@ vknn_status vknn_test(vknn_net *net, char **into) {
     const vkb_example *examples = net->file.examples + net->plan->first_examples;
     text t = {.options = &c->options};
     uint64_t wrong = 0;
+    uint32_t answers = 0;
     if (into) *into = NULL;
-    if (!net->plan->examples)
-        FAIL(VKNN_ERROR_ARGUMENT, "the bundle has no example; export it without --no-example");
+    for (uint32_t i = 0; i < net->plan->examples; i++)
+        answers += net->ports[examples[i].port].direction == VKNN_OUTPUT;
+    if (!answers)
+        FAIL(VKNN_ERROR_ARGUMENT, "the bundle has no example with answers; export it without --no-example");
     TRY(vknn_reset(net));
     for (uint32_t i = 0; i < net->plan->examples; i++) {
         const vkb_port *p = &net->ports[examples[i].port];
@@ -1811,8 +1814,14 @@ vknn_status vknn_test(vknn_net *net, char **into) {
             memcpy(bytes_of(net, p->buffer, VKNN_INPUT), net->file.data + blob->offset, (size_t)blob->nbytes);
     }
     TRY(vknn_run(net));
-    for (uint32_t i = 0; i < net->plan->examples; i++)
-        if (net->ports[examples[i].port].direction == VKNN_OUTPUT) wrong += compared(net, &examples[i], &t);
+    for (uint32_t k = 0, i; k < net->plan->ports; k++) {
+        if (net->ports[k].direction != VKNN_OUTPUT) continue;
+        for (i = 0; i < net->plan->examples && examples[i].port != k;) i++;
+        if (i < net->plan->examples) wrong += compared(net, &examples[i], &t);
+        else
+            add(&t, "%s: not compared, the example has no answer for it\n",
+                bundle_string(&net->file, net->ports[k].name));
+    }
     TRY(given(&t, into, why));
     TRY(vknn_reset(net));
     if (wrong)

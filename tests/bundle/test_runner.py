@@ -353,6 +353,31 @@ def test_example(net: Made, tmp_path: Path, library: Path) -> None:
     assert "elements are off" in told
 
 
+def test_example_without_answers(net: Made, tmp_path: Path, library: Path) -> None:
+    def only_input(examples: np.ndarray) -> None:
+        examples[:] = examples[0]
+
+    path = edited(net.path, tmp_path / "x.vkb", "example", only_input)
+    with Runner(path, library=library) as runner, pytest.raises(InputError, match="no example with"):
+        runner.test()
+
+
+def test_outputs_without_answers_are_named(tmp_path: Path, library: Path) -> None:
+    model = tmp_path / "two.param"
+    model.write_text("7767517\n3 4\nInput x 0 1 x\nSplit s 1 2 x a b\nReLU relu 1 1 b y\n")
+    vknn.export(model, tmp_path / "two.vkb", shapes={"x": (2, 3, 5)})
+
+    def first_answer_twice(examples: np.ndarray) -> None:
+        examples[-1] = examples[-2]
+
+    path = edited(tmp_path / "two.vkb", tmp_path / "one.vkb", "example", first_answer_twice)
+    for bundle, counts in ((tmp_path / "two.vkb", 0), (path, 1)):
+        with Runner(bundle, library=library) as runner:
+            good, told = runner.test()
+        assert good
+        assert told.count("not compared, the example has no answer for it") == counts
+
+
 class Own(ctypes.Structure):
     """vknn_context_options."""
 
