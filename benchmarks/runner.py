@@ -46,8 +46,8 @@ RESULT = ROOT / "benchmarks" / "results" / "runner.json"
 PAGE = ROOT / "docs" / "performance.md"
 NETWORK = ROOT.parent / "shared" / "models" / "ncnn" / "squeezenet_v1.1.param"
 SMALL = (
-    *("-std=c99", "-Oz", "-s", "-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"),
-    *("-fno-asynchronous-unwind-tables", "-fno-unwind-tables"),
+    *("-std=c99", "-Oz", "-s", "-DVKNN_SMALL", "-ffunction-sections", "-fdata-sections"),
+    *("-Wl,--gc-sections", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"),
 )
 LIBRARY = ("-shared", "-fPIC", "-fvisibility=hidden")
 KIB, MIB = 1 << 10, 1 << 20

@@ -145,7 +145,11 @@ static vknn_status damaged(const bundle *b, vknn_message *why, const void *recor
 /* These leave a check where a rule is broken; `b` and `why` are those around them. */
 #define NEED_THAT(r, field, ok, rule) \
     do { if (!(ok)) return damaged(b, why, r, #field, (uint64_t)(r)->field, rule); } while (0)
+#if defined(VKNN_SMALL) /* rules as texts take 4 KB */
+#define NEED(r, field, ok) NEED_THAT(r, field, ok, "of this field")
+#else
 #define NEED(r, field, ok) NEED_THAT(r, field, ok, #ok)
+#endif
 #define NEED_OK(call) do { vknn_status status_ = (call); if (status_) return status_; } while (0)
 #define EACH(one, r, from, count) for (const vkb_##one *r = (from), *r##_end = r + (count); r < r##_end; r++)
 #define EACH_NEEDS(one, many, field, ok) EACH(one, r, b->many, b->one##_count) NEED(r, field, ok);

@@ -28,7 +28,7 @@ from vknn.bundle.targets import TARGETS as TARGETS_OF_BUNDLES
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 ROOT = build.ROOT
-SMALL = ("-Oz", "-s")
+SMALL = ("-Oz", "-s", "-DVKNN_SMALL")
 #: C needs no unwinding. (Windows has handlers of its own, which take it.)
 ELF_ONLY = ("-fno-asynchronous-unwind-tables", "-fno-unwind-tables")
 SECTIONS = ("-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections")
