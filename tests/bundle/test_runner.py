@@ -21,7 +21,7 @@ from tests.bundle.test_ports_states import svdf
 
 import vknn
 from vknn.bundle.runner import Runner
-from vknn.bundle.schema import NONE
+from vknn.bundle.schema import NONE, StepKind
 from vknn.errors import DeviceError, DeviceTimeoutError, InputError, OutOfMemoryError, VknnError
 from vknn.formats.ncnn.random_weights import write_random_weights
 
@@ -342,15 +342,19 @@ def test_example(net: Made, tmp_path: Path, library: Path) -> None:
     assert good, told
     assert "0 of 5 elements are off" in told
 
-    def halved(steps: np.ndarray) -> None:
-        for index in np.flatnonzero(steps["kind"] == 0)[1:2]:
-            steps["groups"][index] = 1
+    raw = net.path.read_bytes()
+    output = records(raw, "port")["buffer"][-1]
 
-    wrong = edited(net.path, tmp_path / "wrong.vkb", "step", halved)
+    def filled(steps: np.ndarray) -> None:
+        last = np.flatnonzero(steps["kind"] == StepKind.DISPATCH)[-1]
+        steps["kind"][last], steps["target"][last] = StepKind.FILL, output
+        steps["word"][last] = 0x3F800000
+
+    wrong = edited(net.path, tmp_path / "wrong.vkb", "step", filled)
     with Runner(wrong, library=library) as runner:
         good, told = runner.test()
     assert not good
-    assert "elements are off" in told
+    assert "5 of 5 elements are off" in told
 
 
 def test_example_without_answers(net: Made, tmp_path: Path, library: Path) -> None:
@@ -358,7 +362,10 @@ def test_example_without_answers(net: Made, tmp_path: Path, library: Path) -> No
         examples[:] = examples[0]
 
     path = edited(net.path, tmp_path / "x.vkb", "example", only_input)
-    with Runner(path, library=library) as runner, pytest.raises(InputError, match="no example with"):
+    with (
+        Runner(path, library=library) as runner,
+        pytest.raises(InputError, match="no example with"),
+    ):
         runner.test()
 
 
