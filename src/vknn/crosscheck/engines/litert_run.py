@@ -19,15 +19,10 @@ def run(
     """Name and version of the engine, and its tensors by name.
 
     Its reference kernels compute, which say what the format means: vknn has their codes bit by bit.
-    The optimized ones differ from them by more than a step, and delegates hide what is inside.
+    The optimized ones differ from them by more than a step, and delegates hide what is inside. They
+    take the place of the reference where it lacks an operator.
     """
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    interpreter = Interpreter(
-        model_path=model,
-        experimental_preserve_all_tensors=True,
-        experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
-    )
+    interpreter = _interpreter(model)
     main = load(Path(model)).main
     details = {d["index"]: d for d in interpreter.get_input_details()}
     inputs = dict(zip(main.inputs, tensor_names(main, main.inputs), strict=True))
@@ -46,6 +41,24 @@ def run(
     found = {name: _tensor(interpreter, index) for index, name in numbers.items()}
     version = importlib.metadata.version("ai-edge-litert")
     return f"LiteRT {version}", {n: a for n, a in found.items() if a is not None}
+
+
+def _interpreter(model: str) -> Any:
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    def made(kernels: OpResolverType) -> Any:
+        return Interpreter(
+            model_path=model,
+            experimental_preserve_all_tensors=True,
+            experimental_op_resolver_type=kernels,
+        )
+
+    try:
+        return made(OpResolverType.BUILTIN_REF)
+    except ValueError as error:
+        if "Didn't find op" not in str(error):
+            raise
+        return made(OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
 
 
 def _tensor(interpreter: Any, index: int) -> np.ndarray | None:
