@@ -27,6 +27,25 @@ COMMANDS = {
     "compare": "vknn compare turns/before turns/after --in-turn --sort time --limit 3",
 }
 
+#: The program whose output stands on the page, too.
+TRACED = """import json
+from collections import Counter
+
+import numpy as np
+import vknn
+
+picture = {"image": np.zeros((1, 8, 8), np.float32)}
+with vknn.profiling.trace("run.json"):
+    for precision in ("fp32", "fp16"):
+        with vknn.Session("digits.param", precision=precision) as session:
+            session.run(picture)
+
+events = json.load(open("run.json"))["traceEvents"]
+names = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+tracks = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+for (pid, tid), count in Counter((e["pid"], e["tid"]) for e in events if e["ph"] == "X").items():
+    print(f"{names[pid]}, {tracks[pid, tid]}: {count} slices")"""
+
 TEMPLATE = Path(__file__).with_name("profiles_page.md")
 
 
@@ -40,6 +59,7 @@ def page() -> str:
     return TEMPLATE.read_text(encoding="utf-8").format(
         tool="tools/profiles_page.py",
         **COMMANDS,
+        traced=TRACED,
         **{f"{name}_output": text for name, text in outputs.items()},
         pairs=PAIRS,
         runs=RUNS,
@@ -60,6 +80,7 @@ def record() -> None:
             source = MODEL.with_suffix(suffix)
             (Path(folder) / source.name).write_bytes(source.read_bytes())
         outputs = {name: _output(command, folder) for name, command in COMMANDS.items()}
+        outputs["traced"] = _text([sys.executable, "-c", TRACED], folder, dict(os.environ))
     RECORDED.write_text(json.dumps(outputs, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -68,6 +89,10 @@ def _output(command: str, folder: str) -> str:
     tool = [str(ROOT / word) if "/" in word else word for word in front.split()]
     words = [*tool, sys.executable, "-m", "vknn", *shlex.split(rest)]
     environment = {**os.environ, **(_counter_layer() if "--counters" in rest else {})}
+    return _text(words, folder, environment)
+
+
+def _text(words: list[str], folder: str, environment: dict[str, str]) -> str:
     done = subprocess.run(
         words, cwd=folder, capture_output=True, text=True, check=True, env=environment
     )
