@@ -14,6 +14,8 @@ from tests.bundle.mutations import HEADER_BYTES, Parts
 
 from vknn.bundle import schema
 
+pytestmark = pytest.mark.long
+
 FILE, HASH = 1, 2
 CHECKS = (check_program.RUNNER / "check.c").read_text(encoding="utf-8")
 #: Fields in which another number is as good: what only people read, what a device is compared

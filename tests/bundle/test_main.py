@@ -18,6 +18,8 @@ from vknn.bundle.restored import RestoredPlan
 from vknn.cli.main import main
 from vknn.runtime import open_device
 
+pytestmark = pytest.mark.glsl
+
 SHAPE = (1, 1, 8, 8)
 
 

@@ -19,6 +19,8 @@ from vknn.bundle.schema import BufferRole, StepKind
 from vknn.errors import InputError, ModelFormatError
 from vknn.runtime import open_device
 
+pytestmark = pytest.mark.glsl
+
 
 @pytest.fixture(scope="module")
 def bundle() -> Bundle:

@@ -31,6 +31,8 @@ from vknn.errors import (
 from vknn.plan import CooperativeMatrix
 from vknn.runtime import Snapshot, open_device
 
+pytestmark = pytest.mark.glsl
+
 
 @pytest.fixture(scope="module")
 def library() -> Path:
