@@ -36,7 +36,8 @@ planned as soon as the data are known, and kept for the next time.
   or a composite begin anew whenever that is entered.
 - **Weights of 4 and 2 bits** stay packed on the device, and kernels decode them: in
   FULLY_CONNECTED, with scales of channels or of blocks (float activations), in CONV_2D and
-  DEPTHWISE_CONV_2D (4 bits), and where GATHER and EMBEDDING_LOOKUP read whole rows. Groups of a
+  DEPTHWISE_CONV_2D (as LiteRT's kernels take the same codes in bytes; of 2 bits it has none), and
+  where GATHER and EMBEDDING_LOOKUP read whole rows. Groups of a
   convolution that fill no vec4s of channels take more room, as those of other weights do.
 - **Large files** are mapped, with buffers behind the tables or in files beside the model, which no
   name may lead out of its folder. They must not be written while a session is open.

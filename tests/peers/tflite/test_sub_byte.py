@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.helpers import shared_device
-from tests.peers.tflite.test_operators import check, one
+from tests.peers.tflite.test_operators import check, kernels, one
 from tests.tflite_writer import Net, Table
 
 from vknn.errors import InputError, UnsupportedLayerError
@@ -206,7 +206,7 @@ def test_windows_of_convolutions(
 def test_depthwise_convolution(
     multiplier: int, dilation: int, scales: int, tmp_path: Path, backend: str
 ) -> None:
-    """Of int8 alone: TensorFlow Lite has no other."""
+    """Of int8, the only data that TensorFlow Lite has a kernel for."""
     given, wanted = ends("int8")
     channels, stride = 5 * multiplier, 3 - dilation
     scale = np.linspace(0.1, 0.3, min(channels, scales))
@@ -221,6 +221,53 @@ def test_depthwise_convolution(
         {**strides, **dilations, "depth_multiplier": multiplier},
     )
     check(net, {"x0": codes((2, 6, 6, 5), "int8")}, tmp_path, backend)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "data", "multiplier", "scales"),
+    [
+        (dtype, data, multiplier, scales)
+        for dtype, kinds in (("int2", ("float32", "int8", "int16")), ("int4", ("float32", "int16")))
+        for data in kinds
+        for multiplier in (0, 1, 3)[dtype == "int4" :]
+        for scales in (1, 15)
+        if scales > 1 or not multiplier or data != "float32"  # which want a scale a channel
+    ],
+)
+def test_convolutions_without_a_kernel(
+    dtype: str, data: str, multiplier: int, scales: int, tmp_path: Path, backend: str
+) -> None:
+    """Weights that TensorFlow Lite refuses, or takes for bytes: as its kernels for the same codes
+    in bytes. ``multiplier`` 0: not depthwise."""
+    given, wanted = ends(data)
+    channels = 5 * multiplier or 7
+    shape = (1, 3, 3, channels) if multiplier else (channels, 3, 3, 5)
+    scale = np.linspace(0.1, 0.3, min(channels, scales))
+    weights = {"data": numbers(dtype, shape), "scale": scale, "axis": 3 if multiplier else 0}
+    options = dict.fromkeys(("stride_h", "stride_w"), 1)
+    options |= dict.fromkeys(("dilation_h_factor", "dilation_w_factor"), 1)
+
+    def net(kind: str) -> Net:
+        return one(
+            "DEPTHWISE_CONV_2D" if multiplier else "CONV_2D",
+            [
+                ((2, 6, 6, 5), data, given),
+                (shape, kind, weights),
+                bias(data, channels),
+            ],
+            [((2, 6, 6, channels), data, wanted)],
+            {**options, "padding": 0, **({"depth_multiplier": multiplier} if multiplier else {})},
+        )
+
+    x = real((2, 6, 6, 5)) if data == "float32" else codes((2, 6, 6, 5), data)
+    expected = kernels(net("int8").file(), {"x0": x})["y0"]
+    path = tmp_path / "net.tflite"
+    path.write_bytes(net(dtype).file())
+    with Session(path, device="numpy" if backend == "numpy" else "auto") as session:
+        found = session.run({"x0": x})["y0"]
+    assert found.dtype == expected.dtype
+    most = 1e-5 * float(np.abs(expected).max()) if data == "float32" else 0
+    np.testing.assert_allclose(found, expected, rtol=0, atol=most)
 
 
 @pytest.mark.parametrize("dtype", RANGES)

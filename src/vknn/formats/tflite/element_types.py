@@ -61,8 +61,8 @@ _ALL_SUB_BYTE = ("int4", "int2", "uint4")
 #: that go with them.
 _SUB_BYTE_WEIGHTS = {
     "FULLY_CONNECTED": (("int4", "int2"), (DType.FLOAT32, DType.INT8, DType.INT16)),
-    "CONV_2D": (("int4",), (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16)),
-    "DEPTHWISE_CONV_2D": (("int4",), (DType.INT8,)),
+    "CONV_2D": (("int4", "int2"), (DType.FLOAT32, DType.INT8, DType.UINT8, DType.INT16)),
+    "DEPTHWISE_CONV_2D": (("int4", "int2"), (DType.FLOAT32, DType.INT8, DType.INT16)),
 }
 #: Operators whose second input may be quantized block by block.
 _BLOCKWISE = ("EMBEDDING_LOOKUP", "FULLY_CONNECTED")
