@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from vknn.errors import ShaderError
 from vknn.runtime.spirv import words
+from vknn.runtime.spirv.specialize import OPERATORS
 
 _CAPABILITY, _TYPE_VECTOR, _TYPE_MATRIX, _MUL_ADD = 17, 23, 24, 4459
 _WORKGROUP = 4  # storage class
@@ -28,38 +29,21 @@ def _quotient(a: int, b: int) -> int:
 
 #: Opcodes of OpSpecConstantOp on 32-bit integers and bools.
 _OPERATORS: dict[int, Callable[..., int]] = {
+    **OPERATORS,
     124: lambda a: a,  # OpBitcast
     126: lambda a: -a,
-    128: lambda a, b: a + b,
-    130: lambda a, b: a - b,
-    132: lambda a, b: a * b,
     134: lambda a, b: _quotient(a & 0xFFFFFFFF, b & 0xFFFFFFFF),
     135: _quotient,
     137: lambda a, b: (a & 0xFFFFFFFF) % (b & 0xFFFFFFFF) if b else 0,
     138: lambda a, b: a - b * _quotient(a, b),
     139: lambda a, b: a % b if b else 0,
-    164: lambda a, b: int(bool(a) == bool(b)),
-    165: lambda a, b: int(bool(a) != bool(b)),
-    166: lambda a, b: int(bool(a) or bool(b)),
-    167: lambda a, b: int(bool(a) and bool(b)),
-    168: lambda a: int(not a),
-    169: lambda c, a, b: a if c else b,
-    170: lambda a, b: int(a == b),
-    171: lambda a, b: int(a != b),
     172: lambda a, b: int(a & 0xFFFFFFFF > b & 0xFFFFFFFF),
-    173: lambda a, b: int(a > b),
     174: lambda a, b: int(a & 0xFFFFFFFF >= b & 0xFFFFFFFF),
-    175: lambda a, b: int(a >= b),
     176: lambda a, b: int(a & 0xFFFFFFFF < b & 0xFFFFFFFF),
-    177: lambda a, b: int(a < b),
     178: lambda a, b: int(a & 0xFFFFFFFF <= b & 0xFFFFFFFF),
-    179: lambda a, b: int(a <= b),
     194: lambda a, b: (a & 0xFFFFFFFF) >> (b & 31),
     195: lambda a, b: a >> (b & 31),
     196: lambda a, b: a << (b & 31),
-    197: lambda a, b: a | b,
-    198: lambda a, b: a ^ b,
-    199: lambda a, b: a & b,
     200: lambda a: ~a,
 }
 

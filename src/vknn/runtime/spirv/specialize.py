@@ -44,7 +44,7 @@ _NOP_WORD = words.first_word(words.NOP, 0)
 
 #: Opcodes of OpSpecConstantOp: add, subtract, multiply; equal, not equal, or, and, not, select of
 #: bools; equal, not equal, >, >=, <, <= of signed integers; or, exclusive or, and of bits.
-_OPERATORS: dict[int, Callable[..., int]] = {
+OPERATORS: dict[int, Callable[..., int]] = {
     128: operator.add,
     130: operator.sub,
     132: operator.mul,
@@ -121,7 +121,7 @@ class Module:
                 values[result] = int(value)
         for result, code, operands in self._operations:
             if all(o in values for o in operands):
-                value = _OPERATORS[code](*(values[o] for o in operands))
+                value = OPERATORS[code](*(values[o] for o in operands))
                 values[result] = _signed(value & 0xFFFFFFFF)
         return values
 
@@ -160,7 +160,7 @@ class Module:
             if operands[0] in integers:
                 self._values[operands[1]] = _signed(operands[2])
         elif opcode == words.SPEC_CONSTANT_OP:
-            if operands[2] in _OPERATORS:
+            if operands[2] in OPERATORS:
                 self._operations.append((operands[1], operands[2], tuple(operands[3:])))
         else:
             true = opcode in (words.CONSTANT_TRUE, words.SPEC_CONSTANT_TRUE)
