@@ -79,35 +79,42 @@ def test_intervals_hold_the_true_ratio(paired: bool) -> None:
 
 
 def all_signs(differences: np.ndarray) -> float:
-    """p value of signed ranks by all ways to give signs."""
-    ranks = np.argsort(np.argsort(np.abs(differences))) + 1
-    middle = ranks.sum() / 2
-    seen = abs(ranks[differences > 0].sum() - middle)
-    signs = itertools.product((0, 1), repeat=len(ranks))
-    return float(np.mean([abs(np.dot(s, ranks) - middle) >= seen for s in signs]))
+    """p value of the signed sum by all ways to give signs."""
+    sizes = np.abs(differences) / np.median(np.abs(differences))
+    steps = np.maximum(1, np.rint(np.minimum(sizes, 1) * 100))
+    seen = abs(np.dot(np.sign(differences), steps))
+    signs = itertools.product((-1, 1), repeat=len(steps))
+    return float(np.mean([abs(np.dot(s, steps)) >= seen for s in signs]))
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 11])
-def test_signed_ranks_of_few_pairs_are_counted_out(n: int) -> None:
+def test_signs_of_few_pairs_are_counted_out(n: int) -> None:
     rng = np.random.default_rng(n)
     for shift in (0.0, 0.7, 9.0):
         found = rng.normal(size=n) + shift
-        assert statistics.signed_rank(found) == pytest.approx(all_signs(found))
-        assert statistics.signed_rank(-found) == pytest.approx(all_signs(found))
-    assert statistics.signed_rank(np.ones(n) * np.arange(1, n + 1)) == pytest.approx(2 / 2**n)
+        assert statistics.signed_sum(found) == pytest.approx(all_signs(found))
+        assert statistics.signed_sum(-found) == pytest.approx(all_signs(found))
+    assert statistics.signed_sum(np.ones(n) * np.arange(1, n + 1)) == pytest.approx(2 / 2**n)
 
 
-def test_signed_ranks_of_many_pairs_and_of_ties() -> None:
-    assert statistics.signed_rank(np.zeros(4)) == 1
+def test_signs_of_many_pairs_and_of_ties() -> None:
+    assert statistics.signed_sum(np.zeros(4)) == 1
     rng = np.random.default_rng(0)
     found = rng.normal(size=50) + 0.4
-    counted = statistics.signed_rank(found)
-    assert statistics.signed_rank(np.append(found, 0)) == counted
-    assert statistics.signed_rank(np.append(found, found[0])) == pytest.approx(counted, rel=0.5)
+    counted = statistics.signed_sum(found)
+    assert statistics.signed_sum(np.append(found, 0)) == counted
+    assert statistics.signed_sum(np.append(found, found[0])) == pytest.approx(counted, rel=0.5)
     assert statistics.least_p(6, 6, paired=True) == pytest.approx(2 / 64)
 
 
-def test_signed_ranks_of_equal_sides_are_spread_evenly() -> None:
+def test_a_disturbed_pair_does_not_outweigh_the_others() -> None:
+    found = np.linspace(0.08, 0.12, 18)
+    disturbed = np.append(found[:-1], -3.0)
+    assert statistics.signed_sum(disturbed) < 0.05 / 57
+    assert statistics.signed_sum(np.append(found[:-1], -0.12)) == statistics.signed_sum(disturbed)
+
+
+def test_signs_of_equal_sides_are_spread_evenly() -> None:
     rng = np.random.default_rng(3)
-    found = [statistics.signed_rank(rng.normal(size=20)) for _ in range(400)]
+    found = [statistics.signed_sum(rng.normal(size=20)) for _ in range(400)]
     assert 0.02 <= np.mean(np.array(found) < 0.05) <= 0.08

@@ -177,7 +177,7 @@ class _Tests:
         if self.paired:
             if ratios is None or not np.isfinite(ratios).all() or ratios.min() <= 0:
                 ratios = b / a
-            found, p = statistics.paired_ratio(ratios), statistics.signed_rank(np.log(ratios))
+            found, p = statistics.paired_ratio(ratios), statistics.signed_sum(np.log(ratios))
         else:
             found, p = statistics.ratio(a, b), statistics.mann_whitney(a, b)
         low, high = found[1] / self.widening, found[2] * self.widening

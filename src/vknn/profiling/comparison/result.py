@@ -36,8 +36,8 @@ class Row:
             alone, or where that took no time.
         low: Lower end of the ratio's 95 % interval; None where runs are too few for one.
         high: Upper end.
-        p: Two-sided p value, of Wilcoxon's signed ranks for pairs, else of Mann and Whitney; held
-            against the number of rows (Holm).
+        p: Two-sided p value, of the signs of pairs, else of Mann and Whitney; held against the
+            number of rows (Holm).
         word: "faster", "slower", "same", "cannot tell", "only before" or "only after".
     """
 

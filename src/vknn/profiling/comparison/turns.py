@@ -79,7 +79,7 @@ def take_turns(
     """
     with ExitStack() as stack:
         players = [
-            stack.enter_context(_player(command, environment))
+            stack.enter_context(started(command, environment))
             for command, environment in zip(commands, environments, strict=True)
         ]
         # All open their models before the first run.
@@ -98,7 +98,7 @@ def take_turns(
 
 
 @contextmanager
-def _player(command: Sequence[str], environment: dict[str, str]) -> Iterator[Player]:
+def started(command: Sequence[str], environment: dict[str, str]) -> Iterator[Player]:
     """A process that is ended when this is left."""
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         process = subprocess.Popen(

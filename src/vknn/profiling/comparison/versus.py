@@ -27,7 +27,7 @@ from vknn.tool_inputs import ProgressCallback
 
 #: Pairs of processes, and runs of each, by default: so many that a layer made a tenth slower was
 #: told from chance on a CPU whose runs differ by a fifth.
-PAIRS, RUNS = 14, 20
+PAIRS, RUNS = 18, 15
 #: The command line of the vknn whose sources lie in the first argument.
 _START = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); "
