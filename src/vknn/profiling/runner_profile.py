@@ -15,11 +15,32 @@ from vknn.printable import one_line
 from vknn.profiling.profile import Profile
 from vknn.profiling.profile_tables import commands_table
 from vknn.profiling.records import Entry, SegmentRun, TimedRun
-from vknn.profiling.vkprof.checks import Wrong, check_runner
+from vknn.profiling.schema import Wrong, count, duration, list_of, object_of, text
 from vknn.runtime import PlanProfile
 
 #: The most bytes of such a file: one of 20,000 steps has a tenth of them.
 MAX_BYTES = 64 << 20
+_STEP = object_of(
+    label=text,
+    op=text,
+    kernel=text,
+    groups=list_of(count, 3),
+    flops=count,
+    bytes=count,
+    begin=duration,
+    microseconds=duration,
+)
+#: What vknn-run writes; times in microseconds.
+_DOCUMENT = object_of(
+    device=text,
+    driver=text,
+    target=text,
+    shapes=text,
+    precision=text,
+    runs=count,
+    microseconds=duration,
+    steps=list_of(_STEP),
+)
 
 
 def is_runner_profile(path: str | os.PathLike[str]) -> bool:
@@ -39,7 +60,7 @@ def read_runner_profile(path: str | os.PathLike[str]) -> tuple[Profile, int]:
     name = os.fspath(path)
     document = read_json(Path(path), MAX_BYTES)
     try:
-        check_runner(document)
+        _DOCUMENT(document, "")
     except Wrong as error:
         raise VknnError(f"{name}: no profile of vknn-run: {error}") from None
     steps = document["steps"]
