@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -58,5 +59,31 @@ def test_damaged_profiles_are_refused(
     assert main(["report", str(path)]) == 2
     assert "no JSON" in capsys.readouterr().err
     path.write_text(json.dumps(TIMES))
-    assert main(["report", str(path), "--html", str(tmp_path / "x.html")]) == 2
-    assert "take --trace" in capsys.readouterr().err
+    page = tmp_path / "x.html"
+    assert main(["report", str(path), "--html", str(page), "--verify", str(path)]) == 2
+    assert "take a profile of vknn profile --save" in capsys.readouterr().err
+    assert not page.exists()
+
+
+def test_two_of_them_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, other = tmp_path / "run.json", tmp_path / "a.vkprof"
+    path.write_text(json.dumps(TIMES, indent=1))
+    for sides in ([path, path], [path, other], [other, path]):
+        assert main(["compare", *map(str, sides)]) == 2
+        assert "run.json: vknn-run keeps the means of its runs alone" in capsys.readouterr().err
+    path.write_text(json.dumps({"lst": []}))  # of Polygraphy's kind
+    assert main(["compare", str(path), str(path)]) == 2
+    assert "vknn-run" not in capsys.readouterr().err
+
+
+def test_its_page_is_written(tmp_path: Path) -> None:
+    path, page = tmp_path / "run.json", tmp_path / "x.html"
+    path.write_text(json.dumps(TIMES))
+    assert main(["report", str(path), "--html", str(page)]) == 0
+    block = re.search(r'id="data">(.*?)</script>', page.read_text(encoding="utf-8"), re.DOTALL)
+    assert block is not None
+    data = json.loads(block[1])
+    assert (data["title"], data["means"]) == ("run.json", 7)
+    assert data["total"] == {"extent": 40.0, "busy": 40.0, "gaps": 0.0}
+    assert data["commands"]["median"] == [20.0, 20.0]
+    assert ["options", "target generic, shapes data=1, precision fp32, runs 7"] in data["about"]

@@ -31,9 +31,11 @@ BUNDLE_TOOLS = {
     "{}: plan {} ({}) cannot run on {}, which lacks {}: choose another with --plan or --device": (
         "bundle/test_suitability.py::test_a_device_that_suits_no_plan"
     ),
-    "{}: a page needs the kernels' sources, which vknn-run does not have: take --trace, or a "
-    "profile of vknn profile --save": (
-        "bundle/test_runner_profile.py::test_damaged_profiles_are_refused"
+    "{}: --verify needs the model's layers, which vknn-run does not have: take a profile of vknn "
+    "profile --save": "bundle/test_runner_profile.py::test_damaged_profiles_are_refused",
+    "{}: vknn-run keeps the means of its runs alone, by which no difference is told from chance: "
+    "compare files of vknn profile --save, or look at each with vknn report": (
+        "bundle/test_runner_profile.py::test_two_of_them_are_not_compared"
     ),
     "{}: it has no example, so there is nothing to compare with: export it without --no-example": (
         f"{_TRIAL}test_a_check_needs_an_example"
