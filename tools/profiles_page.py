@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,12 @@ COMMANDS = {
     "report": "vknn report digits.vkprof --sort time --limit 4",
     "versus": 'vknn profile digits.param --runs 20 --versus "--disable fusion" --keep turns',
     "compare": "vknn compare turns/before turns/after --in-turn --sort time --limit 3",
+}
+#: Those that need RenderDoc (Debian: renderdoc); without it what was recorded last stays.
+CAPTURE = "vknn profile digits.param --capture renderdoc"
+CAPTURED = {
+    "convert": "renderdoccmd convert -f digits_capture.rdc -c xml -o digits.xml",
+    "labels": r"""sed -n 's/.*name="pLabelName"[^>]*>\(.*\)<.*/\1/p' digits.xml""",
 }
 
 #: The program whose output stands on the page, too.
@@ -59,6 +66,8 @@ def page() -> str:
     return TEMPLATE.read_text(encoding="utf-8").format(
         tool="tools/profiles_page.py",
         **COMMANDS,
+        capture=CAPTURE,
+        **CAPTURED,
         traced=TRACED,
         **{f"{name}_output": text for name, text in outputs.items()},
         pairs=PAIRS,
@@ -81,7 +90,19 @@ def record() -> None:
             (Path(folder) / source.name).write_bytes(source.read_bytes())
         outputs = {name: _output(command, folder) for name, command in COMMANDS.items()}
         outputs["traced"] = _text([sys.executable, "-c", TRACED], folder, dict(os.environ))
+        outputs |= captured(folder)
     RECORDED.write_text(json.dumps(outputs, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def captured(folder: str) -> dict[str, str]:
+    """The outputs around a capture by RenderDoc, or where it is missing those of the last time."""
+    if shutil.which("renderdoccmd") is None:
+        before = json.loads(RECORDED.read_text(encoding="utf-8"))
+        return {name: before[name] for name in ("capture", *CAPTURED)}
+    outputs = {"capture": _output(CAPTURE, folder).replace(os.path.realpath(folder), "/work")}
+    for name, command in CAPTURED.items():
+        outputs[name] = _text(shlex.split(command), folder, dict(os.environ))
+    return outputs
 
 
 def _output(command: str, folder: str) -> str:

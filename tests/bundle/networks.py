@@ -8,10 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from tests.small_model import write_small_model
 
 import vknn
+from vknn.bundle.runner import Runner
 
+#: Both ways that memory goes.
+PATHS = pytest.mark.parametrize("staged", [False, True], ids=["in place", "staged"])
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "models"
 
 
@@ -58,3 +62,12 @@ def answers(runner: Any, case: Made) -> dict[str, np.ndarray]:
         for name, port in runner.inputs.items()
     }
     return {n: a.reshape(case.expected[n].shape) for n, a in runner.run(feeds).items()}
+
+
+def check(case: Made, library: Path, **options: Any) -> None:
+    """Asserts that a runner gives the bits of vknn's own answers, run after run."""
+    with Runner(case.path, library=library, **options) as runner:
+        for _ in range(2):
+            found = answers(runner, case)
+            for name, array in case.expected.items():
+                np.testing.assert_array_equal(found[name], array, err_msg=name)

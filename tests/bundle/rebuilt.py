@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vknn import export
+from vknn import Session, export
 from vknn.bundle import schema
 from vknn.bundle.reader import SECTIONS, Bundle
 
@@ -127,3 +127,22 @@ def with_labels(bundle: Bundle, texts: Sequence[str]) -> bytes:
     ports["labels"][outputs] = len(texts)
     labels = np.array(rows, schema.LABEL.dtype).tobytes()
     return rebuilt(bundle, {"strings": strings, "label": labels, "port": ports.tobytes()})
+
+
+def digits_with_example(folder: Path) -> Path:
+    """The demo model for two targets, with the reference's answer as its example."""
+    path = folder / "net.vkb"
+    plain = Bundle.of(digits("generic", "llvmpipe"))
+    [port] = plain.plans[0].inputs
+    image = np.random.default_rng(3).random((1, 8, 8), np.float32)
+    with Session(DIGITS, device="cpu") as session:
+        answer = session.run({"image": image})
+    path.write_bytes(with_example(plain, {"image": image.reshape(port.shape)}, answer))
+    return path
+
+
+def one_step() -> tuple[np.ndarray, np.ndarray]:
+    """An input of the bundle of one step, and its answer."""
+    [port] = Bundle.of(relu()).plans[0].inputs
+    data = np.random.default_rng(0).standard_normal(port.shape).astype(np.float32)
+    return data, np.maximum(data, 0)

@@ -15,6 +15,7 @@ from vknn.errors import VknnError
 from vknn.named_files import replacing
 from vknn.profiling import ProfileComparison, compare
 from vknn.profiling.comparison import junit, markdown
+from vknn.profiling.runner_profile import names_device_first
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -59,6 +60,8 @@ def add_verdict(parser: argparse._ActionsContainer) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Saved profiles or records compared, without a model; or a model and another engine."""
+    for path in (args.before, args.after):
+        _refuse_runner(path)
     refuse_half(args)
     if args.against is not None:
         return run_against(args)
@@ -90,6 +93,14 @@ def reported(found: ProfileComparison, args: argparse.Namespace) -> int:
             show(Text(line))
     failed = args.fail_over is not None and found.slowdowns(over)
     return FAILED if failed else 0
+
+
+def _refuse_runner(path: Path | None) -> None:
+    if path is not None and names_device_first(path):
+        raise VknnError(
+            f"{path}: vknn-run keeps the means of its runs alone, by which no difference is told "
+            "from chance: compare files of vknn profile --save, or look at each with vknn report"
+        )
 
 
 def _files(path: Path) -> list[Path]:

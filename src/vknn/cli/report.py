@@ -14,9 +14,12 @@ from vknn.errors import VknnError
 from vknn.profiling import Profile
 from vknn.profiling.runner_profile import (
     is_runner_profile,
-    read_runner_profile,
+    page_document,
+    read_runner_document,
+    runner_profile,
     runner_table,
 )
+from vknn.reports import save
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -71,16 +74,19 @@ def run(args: argparse.Namespace) -> None:
 
 def _runner(args: argparse.Namespace) -> None:
     """The same of what vknn-run wrote, which knows neither sources nor the times of the host."""
-    if args.html is not None or args.verify is not None:
+    if args.verify is not None:
         raise VknnError(
-            f"{args.profile}: a page needs the kernels' sources, which vknn-run does not have: "
-            "take --trace, or a profile of vknn profile --save"
+            f"{args.profile}: --verify needs the model's layers, which vknn-run does not have: "
+            "take a profile of vknn profile --save"
         )
-    result, runs = read_runner_profile(args.profile)
+    document, name = read_runner_document(args.profile), args.profile.name
+    result = runner_profile(document, name)
+    if args.html is not None:
+        save(page_document(document, name), args.html)
     if args.trace is not None:
         result.save_trace(args.trace)
     if args.json:
         write_json(result.to_json())
         return
-    show(runner_table(result, runs, args.sort, args.limit))
+    show(runner_table(result, document["runs"], args.sort, args.limit))
     show(f"from the first step to the last: {result.total['timed']:,.0f} us")

@@ -18,7 +18,8 @@ from rich.table import Table
 from vknn.errors import VknnError
 from vknn.plan import DeviceLimits, MeasuredSpeeds, Plan, View
 from vknn.profiling import limit_plans as plans
-from vknn.profiling.vkprof.checks import Wrong, check_limits
+from vknn.profiling.schema import Wrong
+from vknn.profiling.vkprof.checks import check_limits
 from vknn.rich_text import text_of
 from vknn.runtime import Device, Executable
 from vknn.tool_inputs import ProgressCallback

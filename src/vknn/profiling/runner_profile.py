@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,23 +16,53 @@ from vknn.printable import one_line
 from vknn.profiling.profile import Profile
 from vknn.profiling.profile_tables import commands_table
 from vknn.profiling.records import Entry, SegmentRun, TimedRun
-from vknn.profiling.vkprof.checks import Wrong, check_runner
+from vknn.profiling.schema import Wrong, count, duration, list_of, object_of, text
 from vknn.runtime import PlanProfile
 
 #: The most bytes of such a file: one of 20,000 steps has a tenth of them.
 MAX_BYTES = 64 << 20
+_STEP = object_of(
+    label=text,
+    op=text,
+    kernel=text,
+    groups=list_of(count, 3),
+    flops=count,
+    bytes=count,
+    begin=duration,
+    microseconds=duration,
+)
+#: What vknn-run writes; times in microseconds.
+_DOCUMENT = object_of(
+    device=text,
+    driver=text,
+    target=text,
+    shapes=text,
+    precision=text,
+    runs=count,
+    microseconds=duration,
+    steps=list_of(_STEP),
+)
 
 
 def is_runner_profile(path: str | os.PathLike[str]) -> bool:
     """Whether a file begins as JSON, as profiles of vknn-run do; others are compressed."""
+    return _head(path)[:1] == b"{"
+
+
+def names_device_first(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is JSON that begins as vknn-run's does, which Polygraphy's does not."""
+    return re.match(rb'{\s*"device"\s*:', _head(path)) is not None
+
+
+def _head(path: str | os.PathLike[str]) -> bytes:
     if not os.path.isfile(path):  # whoever reads it says so
-        return False
+        return b""
     with open(path, "rb") as file:
-        return file.read(64).lstrip()[:1] == b"{"
+        return file.read(64).lstrip()
 
 
-def read_runner_profile(path: str | os.PathLike[str]) -> tuple[Profile, int]:
-    """The profile of a file that vknn-run wrote: one run, whose times are the means of so many.
+def read_runner_document(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The document of a file that vknn-run wrote, checked; times are means, in microseconds.
 
     Raises:
         vknn.VknnError: It is no such profile, or damaged.
@@ -39,9 +70,17 @@ def read_runner_profile(path: str | os.PathLike[str]) -> tuple[Profile, int]:
     name = os.fspath(path)
     document = read_json(Path(path), MAX_BYTES)
     try:
-        check_runner(document)
+        _DOCUMENT(document, "")
     except Wrong as error:
         raise VknnError(f"{name}: no profile of vknn-run: {error}") from None
+    return document
+
+
+def runner_profile(document: dict[str, Any], name: str) -> Profile:
+    """The profile of a runner's document: one run, whose times are the means of so many.
+
+    ``name``: the file's, since the document does not say of which network it is.
+    """
     steps = document["steps"]
     begins = np.array([step["begin"] for step in steps], float) * 1e-6
     lengths = np.array([step["microseconds"] for step in steps], float) * 1e-6
@@ -50,9 +89,46 @@ def read_runner_profile(path: str | os.PathLike[str]) -> tuple[Profile, int]:
     timed = PlanProfile({}, spans * 1e9, np.zeros((0, 2)), 0.0, 0.0, seconds, 0.0)
     segment = SegmentRun([_entry(step) for step in steps], 0.0, seconds, spans, timed)
     device = f"{document['device']} ({document['driver']})"
-    model = f"{Path(path).name} ({document['target']}, {document['precision']})"
+    model = f"{name} ({document['target']}, {document['precision']})"
     run = TimedRun([segment], 0.0, seconds)
-    return Profile(model, device, [run], [seconds]), document["runs"]
+    return Profile(model, device, [run], [seconds])
+
+
+def page_document(document: dict[str, Any], name: str) -> dict[str, Any]:
+    """What :func:`vknn.reports.page` draws of a runner's document, as far as a ``.vkprof`` has it.
+
+    ``means`` says of how many runs its times are the means. It has neither buffers nor kernels.
+    """
+    steps = document["steps"]
+    spans = [[s["begin"] * 1e-6, (s["begin"] + s["microseconds"]) * 1e-6] for s in steps]
+    timed = {"start": 0.0, "seconds": document["microseconds"] * 1e-6, "spans": spans}
+    timed |= {"upload": None, "download": None, "submits": []}
+    options = {option: document[option] for option in ("target", "shapes", "precision", "runs")}
+    return {
+        "format": "vkprof",
+        "means": document["runs"],
+        "model": {"name": name, "format": "vknn-run"},
+        "device": {"name": document["device"], "driver": document["driver"]},
+        "options": options,
+        "segments": [{"where": "vulkan", "commands": [_command(step) for step in steps]}],
+        "kernels": {},
+        "runs": [{"seconds": timed["seconds"], "segments": [timed]}],
+        "plain": [],
+    }
+
+
+def _command(step: dict[str, Any]) -> dict[str, Any]:
+    groups = step["groups"]
+    return {
+        "kind": "dispatch" if any(groups) else step["kernel"],
+        "kernel": step["kernel"],
+        "label": step["op"],
+        "op": step["op"].partition(" ")[0],
+        "layers": [step["label"]],
+        "groups": groups if any(groups) else None,
+        "flops": step["flops"],
+        "nbytes": step["bytes"],
+    }
 
 
 def runner_table(profile: Profile, runs: int, order: str, limit: int | None) -> Table:

@@ -80,9 +80,9 @@ def _properties(command: Mapping[str, Any], texts: Texts) -> dict[str, Any]:
 
 def _uses(command: Mapping[str, Any]) -> list[tuple[Any, str]]:
     """Buffers that a command uses, each with how."""
-    if command["kind"] == "copy":
+    if "source_buffer" in command:
         return [(command["source_buffer"], "read"), (command["target_buffer"], "write")]
-    if command["kind"] == "fill":
+    if "buffer" in command:
         return [(command["buffer"], "write")]
     bound = command.get("bindings") or ()
     return [(b["buffer"], f"{b['access']} {b.get('view') or ''}".strip()) for b in bound]

@@ -22,6 +22,9 @@ def report_data(
 ) -> dict[str, Any]:
     """All that the page's script reads, from what a ``.vkprof`` file holds, and from a cross-check.
 
+    Where the document has ``means``, its times are the means of so many runs of vknn-run, which
+    knows no single runs, plain ones, buffers, sources nor what the host did.
+
     Raises:
         vknn.VknnError: Something is missing or is of another type, or there is no run.
     """
@@ -53,6 +56,7 @@ def _data(document: Mapping[str, Any]) -> dict[str, Any]:
         "about": _about(document),
         "arithmetic": str((document.get("options") or {}).get("arithmetic", "fp32")),
         "runs": len(runs),
+        "means": None if document.get("means") is None else whole(document["means"]),
         "total": _total(document),
         "commands": commands(document, texts, constants, shown),
         "steps": steps(shown, segments),
@@ -71,6 +75,10 @@ def _data(document: Mapping[str, Any]) -> dict[str, Any]:
 def _total(document: Mapping[str, Any]) -> dict[str, float]:
     """Medians over the runs by what the time was spent on, as ``Profile.total`` has them."""
     each = [parts(run, document["segments"]) for run in document["runs"]]
+    if document.get("means") is not None:
+        [only] = each
+        known = {"extent": only["timed"], "busy": only["busy"], "gaps": only["gaps"]}
+        return {name: microseconds(value) for name, value in known.items()}
     plain = {"wall": median(document["plain"])} if document["plain"] else {}
     seconds = plain | {name: median(one[name] for one in each) for name in each[0]}
     return {name: microseconds(value) for name, value in seconds.items()}

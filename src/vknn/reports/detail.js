@@ -17,11 +17,11 @@ function detailParts(c) {
     el("h2", {}, c.layer),
     pairs([["dispatch", String(c.index)], ["op", c.op], ["what", c.label], ["kernel", c.kernel], ["groups", c.groups]]),
     el("h3", {}, "Measured"),
-    pairs([["median", timeText(c.median)], ["least, most", `${timeText(c.least)}, ${timeText(c.most)}`], ["share", `${fixed(100 * c.share, 2)} %`], ["arithmetic", rate(c.flops, "GFLOP/s")], ["memory", rate(c.nbytes, "GB/s")]]),
+    pairs([[MIDDLE, timeText(c.median)], ["least, most", data.means === null ? `${timeText(c.least)}, ${timeText(c.most)}` : ""], ["share", `${fixed(100 * c.share, 2)} %`], ["arithmetic", rate(c.flops, "GFLOP/s")], ["memory", rate(c.nbytes, "GB/s")]]),
     samplesChart(c),
     ...(c.saved === null ? [] : [el("h3", {}, "Ceiling"), el("p", {}, ceilingWords(c))]),
     ...compiledParts(c),
-    el("p", {}, el("a", { href: "#source" }, "source"), " · ", el("a", { href: "#memory" }, "memory"), " · ", el("a", { href: "#roofline" }, "roofline")),
+    el("p", {}, ...(data.means === null ? [el("a", { href: "#source" }, "source"), " · ", el("a", { href: "#memory" }, "memory"), " · "] : []), el("a", { href: "#roofline" }, "roofline")),
   ];
 }
 

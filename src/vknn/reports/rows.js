@@ -25,15 +25,15 @@ function tableColumns(grouping) {
   return [
     single ? ["index", "#", "place in the run", 0] : ["count", "dispatches", "commands of the group", 0],
     ...texts.map(([id, head]) => [id, head, "", null]),
-    ["median", "median µs", "median of the runs", 1],
-    ["share", "share %", "part of the sum of all medians", 1, (row) => 100 * row.share],
+    ["median", `${MIDDLE} µs`, `${MIDDLE} of the runs`, 1],
+    ["share", "share %", `part of the sum of all ${MIDDLE}s`, 1, (row) => 100 * row.share],
     ...(hasCeilings
       ? [
           ["saved", "to save µs", "what reaching the ceiling would save", 1],
           ["ceiling", "of ceiling %", "part of the roofline's ceiling that it reaches", 0, (row) => (row.ceiling === null ? null : 100 * row.ceiling)],
         ]
       : []),
-    ["least", "min µs", "the shortest run", 1],
+    ...(data.means === null ? [["least", "min µs", "the shortest run", 1]] : []),
     ["gflops", "GFLOP/s", "operations a second", 1],
     ["gbytes", "GB/s", "bytes read and written a second", 1],
     ...STATIC.map(([id, head, about]) => [id, head, about, id === "modelled" ? 1 : 0]),

@@ -46,8 +46,10 @@ def steps(
         if segment["where"] == "host":
             found.append(("host", "operators on the host", start, end))
             continue
-        found.append(("host", "upload", start, start + (times["upload"] or 0.0)))
+        if times["upload"] is not None:
+            found.append(("host", "upload", start, start + times["upload"]))
         for number, (begin, finish) in enumerate(times["submits"]):
             found.append(("submits", f"submit {number} and wait", start + begin, start + finish))
-        found.append(("host", "download", end - (times["download"] or 0.0), end))
+        if times["download"] is not None:
+            found.append(("host", "download", end - times["download"], end))
     return [(lane, name, microseconds(b), microseconds(e)) for lane, name, b, e in found]

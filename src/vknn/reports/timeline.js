@@ -1,4 +1,4 @@
-// The run of median length in time: what the host did, submits, dispatches, and the gaps between.
+// The run of median length in time (or the mean of all): what the host did, submits, dispatches, and the gaps between.
 
 const LANE = 40;
 
@@ -99,5 +99,7 @@ function timelineSection() {
     }, { passive: false });
     drawing.redraw();
   });
-  return section("timeline", "Timeline", el("p", { class: "about" }, "The run of median length. Host and device are on one clock where the driver has calibrated timestamps; else their clocks are taken to meet where the first submit begins."), host);
+  const clocks = "The run of median length. Host and device are on one clock where the driver has calibrated timestamps; else their clocks are taken to meet where the first submit begins.";
+  const told = data.means === null ? clocks : "Begins and lengths are means of the runs, from where the first command begins.";
+  return section("timeline", "Timeline", el("p", { class: "about" }, told), host);
 }

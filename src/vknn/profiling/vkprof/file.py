@@ -12,7 +12,8 @@ from typing import IO, Any
 from vknn.errors import VknnError
 from vknn.named_files import is_endless, replacing
 from vknn.profiling.records import TimedRun
-from vknn.profiling.vkprof.checks import Wrong, check
+from vknn.profiling.schema import Wrong
+from vknn.profiling.vkprof.checks import check
 from vknn.profiling.vkprof.plans import with_texts
 from vknn.profiling.vkprof.timed_runs import rounded, run_document
 

@@ -1,0 +1,58 @@
+"""Texts of remedies of exports of bundles, which their own tests apply."""
+
+from __future__ import annotations
+
+BUNDLE_EXPORTS = {
+    "--example {}: an example is a .npy or a .npz file": (
+        "bundle/test_export.py::test_examples_are_arrays"
+    ),
+    "a tensor of {} bytes is longer than the {} that target {} allows; give smaller shapes "
+    "with --shape, or another --target": (
+        "bundle/test_export_reasons.py::test_a_tensor_longer_than_the_target_allows"
+    ),
+    "cut the network in front of it with --outputs": (
+        "bundle/test_export_reasons.py::test_a_kernel_that_is_switched_off"
+    ),
+    "input {}: its data decide shapes; fix them with --fixed {}=...": (
+        "bundle/test_export_reasons.py::test_inputs_whose_data_decide_shapes"
+    ),
+    "one of its tensors has no elements; give other shapes with --shape": (
+        "bundle/test_export_reasons.py::test_tensors_without_elements"
+    ),
+    "target {} has no 16-bit arithmetic (shaderFloat16), which --arithmetic fp16 needs; leave"
+    " it out (--precision fp16 may stay)": ("bundle/test_export.py::test_bad_input"),
+    "target {} has no 16-bit storage (storageBuffer16BitAccess), which --precision {} needs; "
+    "export it with --precision fp32, or for another --target": (
+        "bundle/test_export.py::test_bad_input"
+    ),
+    "the model leaves the shape of input {} open: give it, as in --shape {}={} (in Python "
+    "shapes={{}: ({})})": ("bundle/test_export_reasons.py::test_shapes_that_are_missing"),
+    "the shape of input {} has no axes (rank 0); give its sizes, as in --shape {}=3,224,224": (
+        "bundle/test_export.py::test_bad_input"
+    ),
+    "there is no feature {}; known: {}": ("bundle/test_targets.py::test_impossible_numbers"),
+    "there is no limit {}; there are {}": ("bundle/test_targets.py::test_impossible_numbers"),
+    "there is no set of shapes: leave shapes out, or give one": (
+        "bundle/test_export.py::test_bad_input"
+    ),
+    "there is no target {}; there are {}, and .json files of limits, such as `vknn devices "
+    "--json` writes{}": ("bundle/test_export.py::test_bad_input"),
+    "{} missing: a target needs all of them (`vknn devices --json` on the device writes them)": (
+        "bundle/test_targets.py::test_missing_numbers"
+    ),
+    "{} {} has elements of type {}, which no device holds; cut the network with --outputs, or"
+    " convert it beforehand": ("bundle/test_export_reasons.py::test_strings"),
+    "{} {} has no elements; give another shape with --shape": (
+        "bundle/test_export_reasons.py::test_tensors_without_elements"
+    ),
+    "{}: its shapes hang on data that are computed at run time; {}, or fix with --fixed the "
+    "input that decides": ("bundle/test_export_reasons.py::test_every_layer_is_named"),
+    "{}: loops, branches or computed shapes, of which data decide how they go on; {}, or fix "
+    "with --fixed the inputs that decide": ("bundle/test_export_reasons.py::test_a_branch_on_data"),
+    "output {} is not made by the plan: a step on the host, or behind sizes that data decide, "
+    "makes it; cut the network before (--outputs)": (
+        "bundle/test_ports.py::test_what_the_plan_does_not_make_is_named"
+    ),
+    "{} {} of {} elements takes {} bytes in a buffer, the target allows {}: give a smaller shape "
+    "or another target": "bundle/test_ports.py::test_what_is_too_large_is_named",
+}
