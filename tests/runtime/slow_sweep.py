@@ -101,12 +101,10 @@ def _declared(parts: list[Part], used: set[int]) -> Iterator[Part]:
             text = words.packed(operands[2:])
             behind = 3 + text.index(0) // 4
             yield opcode, operands[:behind] + [o for o in operands[behind:] if o in used]
-        elif (
-            opcode in _ALWAYS
-            or (operands[0] in used and _result((opcode, operands)) is None)
-            or _result((opcode, operands)) in used
-        ):
-            yield opcode, operands
+        else:
+            named = _result((opcode, operands)) or operands[0]
+            if opcode in _ALWAYS or named in used:
+                yield opcode, operands
 
 
 def _live(function: list[Part]) -> list[Part]:
