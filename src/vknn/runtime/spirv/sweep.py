@@ -12,6 +12,7 @@ back. The workgroup size is a constant that its decoration alone names; it stays
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -22,7 +23,6 @@ from vknn.runtime.spirv import words
 # Opcodes that only this module needs.
 _SOURCE_CONTINUED, _SOURCE, _SOURCE_EXTENSION, _STRING, _LINE = 2, 3, 4, 7, 8
 _EXT_INST_IMPORT, _EXT_INST, _ENTRY_POINT = 11, 12, 15
-_EXECUTION_MODE = 16
 _TYPE_VOID, _TYPE_VECTOR, _TYPE_MATRIX, _TYPE_IMAGE = 19, 23, 24, 25
 _PARAMETER, _FUNCTION_END, _CALL = 55, 56, 57
 _GROUP_DECORATE, _DECORATION_GROUP = 74, 73
@@ -31,10 +31,10 @@ _LOOP_MERGE, _UNREACHABLE = 246, 255
 _NO_LINE, _MODULE_PROCESSED, _EXECUTION_MODE_ID, _DECORATE_ID = 317, 330, 331, 332
 _BUILT_IN = 11  # decoration
 
-_DEBUG = (
-    *(_SOURCE_CONTINUED, _SOURCE, _SOURCE_EXTENSION, words.NAME, words.MEMBER_NAME, _STRING),
-    *(_LINE, _NO_LINE, _MODULE_PROCESSED),
-)
+_DEBUG = frozenset(
+    (_SOURCE_CONTINUED, _SOURCE, _SOURCE_EXTENSION, words.NAME, words.MEMBER_NAME, _STRING,
+     _LINE, _NO_LINE, _MODULE_PROCESSED)
+)  # fmt: skip
 _ANNOTATIONS = frozenset((words.DECORATE, words.MEMBER_DECORATE, _DECORATE_ID))
 #: Module-level instructions whose result is the first operand; of all others it is the second.
 _TYPES = frozenset((*range(_TYPE_VOID, 40), words.TYPE_COOPERATIVE_MATRIX, 5341, 4472))
@@ -62,6 +62,8 @@ _LITERALS_FROM = {
     _LOOP_MERGE: (2, True),
     words.SELECTION_MERGE: (1, True),
 }
+#: No module has more ids (SPIR-V specification, 2.17 "Universal Limits").
+_MOST_IDS = 4_194_303
 
 
 def swept(spirv: bytes) -> bytes:
@@ -73,6 +75,8 @@ def swept(spirv: bytes) -> bytes:
     code = np.frombuffer(spirv[: len(spirv) // 4 * 4], np.uint32).copy()
     if len(spirv) % 4 or len(code) <= words.HEADER_WORDS or code[0] != words.MAGIC:
         return spirv
+    if code[words.BOUND] > _MOST_IDS:
+        return spirv
     starts = _starts(code)
     if starts is None:
         return spirv
@@ -81,46 +85,49 @@ def swept(spirv: bytes) -> bytes:
         return spirv
     try:
         kept = module.swept_functions()
-    except _NotWhole:
+        module.keep_declarations(kept)
+    except (_NotWhole, IndexError):  # of operands that are not there
         return spirv
-    module.keep_declarations(kept)
     kept[: words.HEADER_WORDS] = True
     return code[kept].tobytes()
 
 
 def _starts(code: np.ndarray) -> np.ndarray | None:
-    """The places of all instructions; None where the last one is not whole.
+    """The places of all instructions, and the end; None where the last one is not whole.
 
-    Each word is taken for an instruction's first, and what follows it is followed by all that are
-    known to be such, twice as many each time.
+    Each word is taken for an instruction's first. Every sixteenth instruction is looked up behind
+    the one before it, those between them all at once.
     """
     end = len(code)
-    jump = np.append(np.minimum(np.arange(end) + (code >> 16), end), end)
-    jump[:-1][code >> 16 == 0] = end
-    found = np.array([words.HEADER_WORDS])
-    while found[-1] < end:
-        found = np.concatenate((found, jump[found]))
-        jump = jump[jump]
-    found = found[: np.searchsorted(found, end)]
-    last = int(found[-1])
-    return found if last + (int(code[last]) >> 16) == end else None
-
-
-@dataclass(frozen=True)
-class _Block:
-    """A block: its instructions, by index, from the label to behind its terminator."""
-
-    first: int
-    behind: int
+    jump = np.arange(end + 2)  # the end leads to itself, and so does what is no place
+    jump[:end] += code >> 16
+    jump[:end][code < 1 << 16] = end + 1
+    jumps = [np.minimum(jump, end + 1)]
+    while len(jumps) < 5:
+        jumps.append(jumps[-1][jumps[-1]])
+    at, far, listed = words.HEADER_WORDS, jumps.pop(), list[int]()
+    while at < end:
+        listed.append(at)
+        at = int(far[at])
+    if at > end:
+        return None
+    found = np.array(listed)
+    for jump in reversed(jumps):
+        found = np.stack((found, jump[found]), axis=1).reshape(-1)
+    return np.append(found[found < end], end)
 
 
 @dataclass(frozen=True)
 class _Function:
-    """A function: its instructions, by index, and its blocks by their labels, in order."""
+    """A function: its instructions, by index, its labels' instructions, in order, and its blocks.
+
+    A block, by its label, is the instruction of the label and the one behind the terminator.
+    """
 
     first: int
     behind: int
-    blocks: dict[int, _Block]
+    labels: list[int]
+    blocks: dict[int, tuple[int, int]]
 
 
 class _NotWhole(Exception):
@@ -128,19 +135,21 @@ class _NotWhole(Exception):
 
 
 class _Module:
-    """A module as words, ``starts`` the places of its instructions. Its words are changed."""
+    """A module as words, which are changed, ``at`` the places of its instructions and its end.
 
-    def __init__(self, code: np.ndarray, starts: np.ndarray) -> None:
-        self.code, self.starts = code, starts
-        self.ends = np.append(starts[1:], len(code))
-        self.opcodes = code[starts] & 0xFFFF
+    What is read word by word is read as it was at first.
+    """
+
+    def __init__(self, code: np.ndarray, at: np.ndarray) -> None:
+        self.code, self.starts, self.ends = code, at[:-1], at[1:]
+        self._at: list[int] = at.tolist()
         self._words: list[int] = code.tolist()
-        self._at: list[int] = [*starts.tolist(), len(code)]
+        self.opcodes = code[self.starts] & 0xFFFF
         self._opcodes: list[int] = self.opcodes.tolist()
         self._functions = self._indices(words.FUNCTION)
         self._labels, self._calls = self._indices(words.LABEL), self._indices(_CALL)
         self._phis = self._indices(words.PHI)
-        self.first = int(self._functions[0]) if len(self._functions) else len(starts)
+        self.first = self._functions[0] if self._functions else len(self._opcodes)
 
     def is_plain(self) -> bool:
         """Whether nothing is declared in ways that are not known here."""
@@ -149,8 +158,7 @@ class _Module:
 
     def swept_functions(self) -> np.ndarray:
         """Which words are left of all functions. Raises _NotWhole."""
-        results = self.code[self.starts[self._functions] + 2].tolist()
-        places = {result: place for place, result in enumerate(results)}
+        places = {self._words[self._at[n] + 2]: i for i, n in enumerate(self._functions)}
         entries = range(self.first)
         waiting = [self._operands(n)[1] for n in entries if self._opcodes[n] == _ENTRY_POINT]
         kept = np.zeros(len(self.code), bool)
@@ -162,48 +170,56 @@ class _Module:
             seen.add(result)
             function = self._function(places[result])
             self._keep(function, kept)
-            calls = self._between(self._calls, function.first, function.behind)
+            calls = _between(self._calls, function.first, function.behind)
             waiting += [self._operands(n)[2] for n in calls if kept[self._at[n]]]
-        for n in (*self._indices(_LINE).tolist(), *self._indices(_NO_LINE).tolist()):
+        for n in (*self._indices(_LINE), *self._indices(_NO_LINE)):
             kept[self._at[n] : self._at[n + 1]] = False
-        kept[self.starts[self._indices(words.NOP)]] = False
+        kept[self.starts[self.opcodes == words.NOP]] = False
         return kept
 
     def keep_declarations(self, kept: np.ndarray) -> None:
         """Marks of what stands before the functions all that is named still."""
         used = self._used(kept)
-        numbers = np.flatnonzero(~np.isin(self.opcodes[: self.first], _DEBUG)).tolist()
-        declarations = [(n, self._opcodes[n], self._operands(n)) for n in numbers]
+        opcodes = self._opcodes[: self.first]
+        declarations = [
+            (n, opcode, self._operands(n))
+            for n, opcode in enumerate(opcodes)
+            if opcode not in _DEBUG
+        ]
         variables = {o[1] for _, opcode, o in declarations if opcode == words.VARIABLE}
         # The workgroup size is named by its decoration alone.
         built_in = {
             o[0] for _, opcode, o in declarations if opcode == words.DECORATE and o[1] == _BUILT_IN
         }
         used |= built_in - variables
+        # Constants that stand behind those that name them.
+        for _, opcode, operands in declarations:
+            if opcode in (_EXECUTION_MODE_ID, _DECORATE_ID):
+                used.update(operands[2:])
         for n, opcode, operands in reversed(declarations):
-            stays = True
             if opcode in _ANNOTATIONS:
-                stays = operands[0] in used
-                if stays and opcode == _DECORATE_ID:
-                    used.update(operands[2:])
-            elif opcode in (_EXECUTION_MODE, _EXECUTION_MODE_ID) or not _has_result(opcode):
-                used.update(operands[2:] if opcode == _EXECUTION_MODE_ID else ())
-            else:
+                if operands[0] not in used:
+                    continue
+            elif _has_result(opcode):
                 place = 0 if opcode in _TYPES or opcode == _EXT_INST_IMPORT else 1
-                stays = operands[place] in used
-                if stays:
-                    used.update(_named(opcode, operands))
-            if stays:
-                kept[self._at[n] : self._at[n + 1]] = True
+                if operands[place] not in used:
+                    continue
+                used.update(_named(opcode, operands))
+            kept[self._at[n] : self._at[n + 1]] = True
             if opcode == _ENTRY_POINT:
                 self._keep_entry(n, operands, used, kept)
 
     def _keep_entry(
         self, n: int, operands: Sequence[int], used: set[int], kept: np.ndarray
     ) -> None:
-        """Leaves to an entry point those of its variables that are used."""
+        """Leaves to an entry point those of its variables that are used. Raises _NotWhole."""
         # The name is words up to the first that holds a zero byte.
-        behind = next(place for place in range(2, len(operands)) if _holds_end(operands[place])) + 1
+        behind = 1 + next(
+            (place for place in range(2, len(operands)) if _holds_end(operands[place])),
+            len(operands),
+        )
+        if behind > len(operands):
+            raise _NotWhole
         start = self._at[n] + 1
         gone = [place for place in range(behind, len(operands)) if operands[place] not in used]
         kept[[start + place for place in gone]] = False
@@ -212,22 +228,16 @@ class _Module:
     def _operands(self, n: int) -> list[int]:
         return self._words[self._at[n] + 1 : self._at[n + 1]]
 
-    def _indices(self, opcode: int) -> np.ndarray:
-        return np.flatnonzero(self.opcodes == opcode)
-
-    @staticmethod
-    def _between(indices: np.ndarray, first: int, behind: int) -> list[int]:
-        """Those of sorted indices that lie in a range."""
-        low, high = np.searchsorted(indices, (first, behind)).tolist()
-        found: list[int] = indices[low:high].tolist()
+    def _indices(self, opcode: int) -> list[int]:
+        found: list[int] = np.flatnonzero(self.opcodes == opcode).tolist()
         return found
 
     def _function(self, place: int) -> _Function:
         """The function at a place among them."""
-        first, last = int(self._functions[place]), len(self.starts) - 1
+        first, last = self._functions[place], len(self._opcodes) - 1
         if place + 1 < len(self._functions):
-            last = int(self._functions[place + 1]) - 1
-        labels = self._between(self._labels, first, last)
+            last = self._functions[place + 1] - 1
+        labels = _between(self._labels, first, last)
         head = self._opcodes[first + 1 : labels[0] if labels else last]
         if self._opcodes[last] != _FUNCTION_END or any(opcode != _PARAMETER for opcode in head):
             raise _NotWhole
@@ -235,12 +245,12 @@ class _Module:
         for label, behind in zip(labels, [*labels[1:], last], strict=True):
             if behind == label + 1:
                 raise _NotWhole
-            blocks[self._words[self._at[label] + 1]] = _Block(label, behind)
-        return _Function(first, last + 1, blocks)
+            blocks[self._words[self._at[label] + 1]] = label, behind
+        return _Function(first, last + 1, labels, blocks)
 
-    def _targets(self, block: _Block) -> Sequence[int]:
-        """Labels of the blocks that come next."""
-        opcode, operands = self._opcodes[block.behind - 1], self._operands(block.behind - 1)
+    def _targets(self, behind: int) -> Sequence[int]:
+        """Labels of the blocks that come next, where a block ends."""
+        opcode, operands = self._opcodes[behind - 1], self._operands(behind - 1)
         if opcode == words.BRANCH:
             return operands
         if opcode == words.BRANCH_CONDITIONAL:
@@ -249,13 +259,13 @@ class _Module:
             return [operands[1], *operands[3::2]]
         return ()
 
-    def _merges(self, block: _Block) -> Sequence[int]:
-        """Merge block, and continue target, of a header."""
-        opcode = self._opcodes[block.behind - 2]
+    def _merges(self, behind: int) -> Sequence[int]:
+        """Merge block, and continue target, of a header that ends there."""
+        opcode = self._opcodes[behind - 2]
         if opcode == words.SELECTION_MERGE:
-            return self._operands(block.behind - 2)[:1]
+            return self._operands(behind - 2)[:1]
         if opcode == _LOOP_MERGE:
-            return self._operands(block.behind - 2)[:2]
+            return self._operands(behind - 2)[:2]
         return ()
 
     def _reached(self, function: _Function) -> dict[int, Sequence[int]]:
@@ -267,7 +277,7 @@ class _Module:
             if label not in reached:
                 if label not in function.blocks:
                     raise _NotWhole
-                reached[label] = self._targets(function.blocks[label])
+                reached[label] = self._targets(function.blocks[label][1])
                 waiting += reached[label]
         return reached
 
@@ -275,66 +285,53 @@ class _Module:
         """Marks the words of a function that stay."""
         reached = self._reached(function)
         first, last = function.first, function.behind - 1
-        head = next(iter(function.blocks.values())).first if function.blocks else last
+        head = function.labels[0] if function.labels else last
         kept[self._at[first] : self._at[head]] = True
         kept[self._at[last] : self._at[last + 1]] = True
         stubs: dict[int, int | None] = {}
         for label in reached:
-            block = function.blocks[label]
-            kept[self._at[block.first] : self._at[block.behind]] = True
-            for place, target in enumerate(self._merges(block)):
-                if target not in reached:
+            start, behind = function.blocks[label]
+            kept[self._at[start] : self._at[behind]] = True
+            for place, target in enumerate(self._merges(behind)):
+                if target not in reached and (place or target not in stubs):
                     stubs[target] = label if place else None
         for label, back in stubs.items():
             if label not in function.blocks:
                 raise _NotWhole
-            self._stub(function.blocks[label], back, kept)
-        phis = self._between(self._phis, first, last)
-        if any(kept[self._at[n]] for n in phis):
-            self._keep_phis(function, reached, stubs, kept)
+            self._stub(*function.blocks[label], back, kept)
+        phis = [n for n in _between(self._phis, first, last) if kept[self._at[n]]]
+        if phis:
+            self._keep_phis(phis, function, _parents(reached, stubs), kept)
 
-    def _stub(self, block: _Block, back: int | None, kept: np.ndarray) -> None:
+    def _stub(self, label: int, behind: int, back: int | None, kept: np.ndarray) -> None:
         """Marks and makes a block of one jump ``back``, or one that nothing reaches."""
-        label, behind = self._at[block.first], self._at[block.behind]
+        start, body, end = self._at[label], self._at[label + 1], self._at[behind]
         made = [_first(_UNREACHABLE, 0)] if back is None else [_first(words.BRANCH, 1), back]
-        if behind - len(made) < self._at[block.first + 1]:
+        if end - len(made) < body:
             raise _NotWhole
-        self.code[behind - len(made) : behind] = made
-        kept[label : self._at[block.first + 1]] = True
-        kept[behind - len(made) : behind] = True
+        self.code[end - len(made) : end] = made
+        kept[start:body] = True
+        kept[end - len(made) : end] = True
 
     def _keep_phis(
         self,
+        phis: Sequence[int],
         function: _Function,
-        reached: Mapping[int, Sequence[int]],
-        stubs: Mapping[int, int | None],
+        parents: Mapping[int, set[int]],
         kept: np.ndarray,
     ) -> None:
-        """Leaves to phis the pairs of the parents that are left."""
-        parents: dict[int, set[int]] = {}
-        for label, targets in reached.items():
-            for target in targets:
-                parents.setdefault(target, set()).add(label)
-        for label, back in stubs.items():
-            if back is not None:
-                parents.setdefault(back, set()).add(label)
-        for label in reached:
-            block = function.blocks[label]
-            for n in self._between(self._phis, block.first, block.behind):
-                self._phi(n, parents.get(label, set()), kept)
-
-    def _phi(self, n: int, parents: set[int], kept: np.ndarray) -> None:
-        """Leaves the pairs of these parents to a phi."""
-        start, operands = self._at[n], self._operands(n)
-        left = 0
-        for place in range(2, len(operands), 2):
-            if operands[place + 1] in parents:
-                left += 1
-            else:
+        """Leaves to phis the pairs of the parents that are left. Raises _NotWhole."""
+        for n in phis:
+            label = function.labels[bisect_left(function.labels, n) - 1]
+            left = parents.get(self._words[self._at[label] + 1], set())
+            start, operands = self._at[n], self._operands(n)
+            gone = [p for p in range(2, len(operands), 2) if operands[p + 1] not in left]
+            for place in gone:
                 kept[start + 1 + place : start + 3 + place] = False
-        if left != len(parents):  # a loop whose way back was another block
-            raise _NotWhole
-        self.code[start] = _first(words.PHI, 2 + 2 * left)
+            pairs = len(range(2, len(operands), 2)) - len(gone)
+            if pairs != len(left):  # a loop whose way back was another block
+                raise _NotWhole
+            self.code[start] = _first(words.PHI, 2 + 2 * pairs)
 
     def _used(self, body: np.ndarray) -> set[int]:
         """The words of functions that may be ids: too many, if any, but all that are."""
@@ -346,7 +343,29 @@ class _Module:
             for step in range(int((end - begin).max(initial=0)) if behind else 1):
                 at = begin + step
                 may[at[at < end]] = False
-        return set(np.unique(self.code[may]).tolist())
+        found = self.code[may]
+        ids = np.zeros(int(self.code[words.BOUND]), bool)
+        ids[found[found < len(ids)]] = True
+        return set(np.flatnonzero(ids).tolist())
+
+
+def _between(indices: list[int], first: int, behind: int) -> list[int]:
+    """Those of sorted indices that lie in a range."""
+    return indices[bisect_left(indices, first) : bisect_left(indices, behind)]
+
+
+def _parents(
+    reached: Mapping[int, Sequence[int]], stubs: Mapping[int, int | None]
+) -> dict[int, set[int]]:
+    """Labels of the blocks that lead to each: of ``reached``, and of jumps back."""
+    parents: dict[int, set[int]] = {}
+    for label, targets in reached.items():
+        for target in targets:
+            parents.setdefault(target, set()).add(label)
+    for label, back in stubs.items():
+        if back is not None:
+            parents.setdefault(back, set()).add(label)
+    return parents
 
 
 def _first(opcode: int, operands: int) -> int:
