@@ -154,6 +154,8 @@ typedef struct block {
 } block;
 /* A net's blocks: first the arenas, then staging memory. */
 enum { UP = 3, DOWN = 4, RING = 5, BLOCKS = 6 };
+/* Weights go through a ring of pieces: while the device copies some, the host fills the next one. */
+enum { PIECES = 4, PIECE = 1 << 20 };
 typedef struct place { block *in; uint64_t offset; } place;
 
 /* A use, by a net, of what nets share: a weight or a pipeline, the one of this number in its bundle. */
@@ -201,11 +203,12 @@ struct vknn_net {
     VkDescriptorSet *sets; /* by step */
     VkBufferView *views;
     VkCommandPool commands_pool;
-    VkCommandBuffer *commands; /* by submit; the last one for all else */
+    VkCommandBuffer *commands; /* by submit; one for all else; by piece of the ring */
     VkSubmitInfo *infos;
-    VkFence fence;
+    VkFence fences[1 + PIECES]; /* of runs and all else; by piece */
     uint64_t limit; /* nanoseconds */
-    int in_flight, cancelled, pinned;
+    uint32_t filled; /* bytes in the ring's piece that is being filled */
+    int in_flight, piece, cancelled, pinned; /* in_flight: a bit for each fence */
 };
 
 typedef unsigned long long number; /* for printf */
@@ -1213,25 +1216,26 @@ static vknn_status begin(vknn_net *net, VkCommandBuffer to) {
     return VKNN_OK;
 }
 
-static vknn_status go(vknn_net *net, uint32_t count, const VkSubmitInfo *infos) {
+static vknn_status go(vknn_net *net, int which, uint32_t count, const VkSubmitInfo *infos) {
     NET(net);
-    VK("resetting a fence", ResetFences(c->device, 1, &net->fence));
+    VK("resetting a fence", ResetFences(c->device, 1, &net->fences[which]));
     MUTEX(lock, &c->lock);
     net->cancelled = 0;
     MUTEX(unlock, &c->lock);
-    TRY(submitted(c, count, infos, net->fence, why));
-    net->in_flight = 1;
+    TRY(submitted(c, count, infos, net->fences[which], why));
+    net->in_flight |= 1 << which;
     return VKNN_OK;
 }
 
 /* Waits in slices, so that a cancelled run is seen soon. */
-static vknn_status finish(vknn_net *net) {
+static vknn_status finish(vknn_net *net, int which) {
     NET(net);
     const uint64_t slice = 10000000;
-    for (uint64_t left = net->limit; net->in_flight; left -= left < slice ? left : slice) {
-        VkResult code = c->vk.WaitForFences(c->device, 1, &net->fence, VK_TRUE, left < slice ? left : slice);
+    for (uint64_t left = net->limit; net->in_flight >> which & 1; left -= left < slice ? left : slice) {
+        VkResult code = c->vk.WaitForFences(
+            c->device, 1, &net->fences[which], VK_TRUE, left < slice ? left : slice);
         int cancelled;
-        if (code == VK_SUCCESS) net->in_flight = 0;
+        if (code == VK_SUCCESS) net->in_flight &= ~(1 << which);
         TRY(checked(c, code, "waiting for the device", why));
         if (code != VK_TIMEOUT) continue;
         MUTEX(lock, &c->lock);
@@ -1249,14 +1253,13 @@ static vknn_status finish(vknn_net *net) {
     return VKNN_OK;
 }
 
-/* What was begun is ended, done and waited for. */
-static vknn_status done(vknn_net *net, VkCommandBuffer commands) {
+/* What was begun is ended and sent off. */
+static vknn_status sent(vknn_net *net, int which, VkCommandBuffer commands) {
     NET(net);
     const VkSubmitInfo info = {
         .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands};
     VK("recording commands", EndCommandBuffer(commands));
-    TRY(go(net, 1, &info));
-    return finish(net);
+    return go(net, which, 1, &info);
 }
 
 static vknn_status ready(vknn_net *net) {
@@ -1276,13 +1279,15 @@ static vknn_status make_commands(vknn_net *net) {
     const VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT, .queueFamilyIndex = c->facts.family};
     VkCommandBufferAllocateInfo request = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandBufferCount = net->submits + 1};
-    KEEP(net->commands, net->submits + 1);
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandBufferCount = net->submits + 1 + PIECES};
+    KEEP(net->commands, net->submits + 1 + PIECES);
     KEEP(net->infos, net->submits);
     VK("making a command pool", CreateCommandPool(c->device, &pool, NULL, &net->commands_pool));
     request.commandPool = net->commands_pool;
     VK("allocating command buffers", AllocateCommandBuffers(c->device, &request, net->commands));
-    VK("making a fence", CreateFence(c->device, &fence, NULL, &net->fence));
+    for (int i = 0; i <= PIECES; i++)
+        VK("making a fence", CreateFence(c->device, &fence, NULL, &net->fences[i]));
     return VKNN_OK;
 }
 
@@ -1294,31 +1299,48 @@ static vknn_status check_blob(vknn_net *net, uint32_t index) {
     return VKNN_OK;
 }
 
-/* A weight goes up, in pieces where the host does not reach the device's memory. */
+/* Commands and fence of the piece of the ring that is being filled. */
+static int piece_of(const vknn_net *net) { return 1 + net->piece % PIECES; }
+
+static vknn_status send_piece(vknn_net *net) {
+    const int which = piece_of(net);
+    if (!net->filled) return VKNN_OK;
+    net->filled = 0;
+    net->piece++;
+    TRY(synchronized(net, &net->blocks[RING], 1));
+    return sent(net, which, net->commands[net->submits + (uint32_t)which]);
+}
+
+/* A weight goes up, through the ring where the host does not reach the device's memory. */
 static vknn_status upload(vknn_net *net, const use *u) {
     NET(net);
-    const uint64_t piece = 4 << 20;
-    const place ring = {&net->blocks[RING], 0};
     const weight *w = weight_of(u);
     const vkb_blob *blob = &net->file.blobs[u->index];
     for (uint64_t at = 0, size; at < w->bytes; at += size) {
         const place target = {&w->in->block, w->offset + at};
+        const place source = {&net->blocks[RING], (uint64_t)(piece_of(net) - 1) * PIECE + net->filled};
+        const VkCommandBuffer to = net->commands[net->submits + (uint32_t)piece_of(net)];
         uint64_t left = at < blob->nbytes ? blob->nbytes - at : 0;
         uint8_t *into = target.in->host ? target.in->host + target.offset : NULL;
-        size = into || w->bytes - at < piece ? w->bytes - at : piece;
+        size = into || w->bytes - at < PIECE - net->filled ? w->bytes - at : PIECE - net->filled;
         if (left > size) left = size;
-        if (!into && !ring.in->bytes) {
-            ring.in->bytes = piece;
-            TRY(make_block(net, ring.in, UPLOAD));
+        if (!into) {
+            if (!source.in->buffer) {
+                source.in->bytes = PIECES * PIECE;
+                TRY(make_block(net, source.in, UPLOAD));
+            }
+            if (!net->filled) {
+                TRY(finish(net, piece_of(net)));
+                TRY(begin(net, to));
+            }
+            into = source.in->host + source.offset;
         }
-        if (!into) into = ring.in->host;
         memcpy(into, net->file.data + blob->offset + at, (size_t)left);
         memset(into + left, 0, (size_t)(size - left));
         if (target.in->host) continue;
-        TRY(synchronized(net, ring.in, 1));
-        TRY(begin(net, net->commands[net->submits]));
-        copy(c, net->commands[net->submits], ring, target, size);
-        TRY(done(net, net->commands[net->submits]));
+        copy(c, to, source, target, size);
+        net->filled += (uint32_t)size; /* stays a multiple of 64 */
+        if (net->filled == PIECE) TRY(send_piece(net));
     }
     return VKNN_OK;
 }
@@ -1340,7 +1362,10 @@ static vknn_status load_shelf(vknn_net *net, shelf *in, uint32_t first, int in_p
                 TRY(upload(net, u));
             }
         }
-        if (!loaded) TRY(synchronized(net, &in->block, 1));
+        if (loaded) break;
+        TRY(synchronized(net, &in->block, 1));
+        TRY(send_piece(net));
+        for (int i = 1; i <= PIECES; i++) TRY(finish(net, i));
     }
     return VKNN_OK;
 }
@@ -1648,7 +1673,8 @@ vknn_status vknn_reset(vknn_net *net) {
         if (s->blob != VKB_NONE) copy(c, to, place_of(&net->weights[s->blob]), at, s->nbytes);
         else c->vk.CmdFillBuffer(to, at.in->buffer, at.offset, rounded(s->nbytes, 4), 0);
     }
-    return done(net, to);
+    TRY(sent(net, 0, to));
+    return finish(net, 0);
 }
 
 /* ---- Nets ---- */
@@ -1749,7 +1775,10 @@ vknn_status vknn_net_open_memory(vknn_context *c, const void *bytes, size_t size
 /* The device is done with the net. One that is lost may still be at work: then all of it is waited for. */
 static void settle(vknn_net *net) {
     vknn_context *c = net->context;
-    if (net->in_flight && c->vk.WaitForFences(c->device, 1, &net->fence, VK_TRUE, UINT64_MAX) != VK_SUCCESS) {
+    for (int i = 0; i <= PIECES; i++) {
+        if (!(net->in_flight >> i & 1) ||
+            c->vk.WaitForFences(c->device, 1, &net->fences[i], VK_TRUE, UINT64_MAX) == VK_SUCCESS)
+            continue;
         MUTEX(lock, &c->lock);
         c->vk.DeviceWaitIdle(c->device);
         MUTEX(unlock, &c->lock);
@@ -1762,7 +1791,7 @@ void vknn_net_close(vknn_net *net) {
     if (!net) return;
     c = net->context;
     settle(net);
-    c->vk.DestroyFence(c->device, net->fence, NULL);
+    for (int i = 0; i <= PIECES; i++) c->vk.DestroyFence(c->device, net->fences[i], NULL);
     c->vk.DestroyCommandPool(c->device, net->commands_pool, NULL);
     c->vk.DestroyDescriptorPool(c->device, net->pool, NULL);
     for (uint32_t i = 0; i < net->view_count; i++) c->vk.DestroyBufferView(c->device, net->views[i], NULL);
@@ -1931,15 +1960,15 @@ vknn_status vknn_borrow(
 /* ---- Runs ---- */
 
 static vknn_status start(vknn_net *net, const VkSubmitInfo *infos) {
-    TRY(finish(net)); /* an earlier run that was given up on */
+    TRY(finish(net, 0)); /* an earlier run that was given up on */
     TRY(synchronized(net, net->host[VKNN_INPUT], 1));
-    return go(net, net->submits, infos);
+    return go(net, 0, net->submits, infos);
 }
 
 vknn_status vknn_submit(vknn_net *net) { return start(net, net->infos); }
 
 vknn_status vknn_wait(vknn_net *net) {
-    TRY(finish(net));
+    TRY(finish(net, 0));
     return synchronized(net, net->host[VKNN_OUTPUT], 0);
 }
 
