@@ -212,10 +212,7 @@ struct vknn_net {
 };
 
 typedef unsigned long long number; /* for printf */
-#define MOST_SLOTS 32      /* of a pipeline, as check.c sees to */
-#define MOST_CONSTANTS 128
 #define FAIL(status, ...) return say(why, __VA_ARGS__), (status)
-#define TRY(call) do { vknn_status tried = (call); if (tried) return tried; } while (0)
 /* Calls of Vulkan that may fail, where c and why are. */
 #define VK(what, call) TRY(checked(c, c->vk.call, what, why))
 #define NET(net) \
@@ -233,7 +230,7 @@ static void *allocated(const vknn_context_options *options, void *old, size_t by
     return NULL;
 }
 
-/* Zeros that live as long as the net. */
+/* Zeros that live as long as the net, or until they are given back. */
 static void *keep(vknn_net *net, uint64_t count, size_t size) {
     size_t bytes = sizeof(kept) + (size_t)count * size;
     kept *k = count > (SIZE_MAX >> 1) / size ? NULL : allocated(&net->context->options, NULL, bytes);
@@ -242,6 +239,14 @@ static void *keep(vknn_net *net, uint64_t count, size_t size) {
     k->next = net->kept;
     net->kept = k;
     return k + 1;
+}
+
+/* Gives back what was kept since. */
+static void give_back(vknn_net *net, kept *since) {
+    for (kept *k; (k = net->kept) != since;) {
+        net->kept = k->next;
+        allocated(&net->context->options, k, 0);
+    }
 }
 
 static void append(char *text, size_t room, const char *format, ...) {
@@ -330,6 +335,91 @@ static vknn_status submitted(
     MUTEX(unlock, &c->lock);
     return checked(c, code, "submitting work", why);
 }
+
+/* ---- Files: their paths are UTF-8 ---- */
+
+#if defined(_WIN32)
+enum { MOST_PATH = 4096 };
+/* Empty, a path that there is not, where it is too long or no UTF-8. */
+#define WIDE(name, path) \
+    wchar_t name[MOST_PATH]; \
+    if (!MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, name, MOST_PATH)) name[0] = 0
+
+static FILE *open_file(const char *path, int write) {
+    WIDE(wide, path);
+    return _wfopen(wide, write ? L"wb" : L"rb");
+}
+
+static void make_folder(const char *path) {
+    WIDE(wide, path);
+    _wmkdir(wide);
+}
+
+static void remove_file(const char *path) {
+    WIDE(wide, path);
+    _wremove(wide);
+}
+
+static int replace_file(const char *from, const char *to) {
+    WIDE(old, from);
+    WIDE(new, to);
+    return !MoveFileExW(old, new, MOVEFILE_REPLACE_EXISTING);
+}
+
+static unsigned long process(void) { return GetCurrentProcessId(); }
+
+/* Null, with what is wrong, where it cannot be mapped. */
+static void *map_file(const char *path, size_t *bytes, vknn_message *why) {
+    WIDE(wide, path);
+    HANDLE file = CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING, 0, NULL), map = NULL;
+    LARGE_INTEGER size = {{0, 0}};
+    void *at = NULL;
+    if (file != INVALID_HANDLE_VALUE && GetFileSizeEx(file, &size) && (uint64_t)size.QuadPart <= SIZE_MAX)
+        map = CreateFileMappingW(file, NULL, PAGE_READONLY, 0, 0, NULL);
+    if (map) at = MapViewOfFile(map, FILE_MAP_READ, 0, 0, 0);
+    if (!at) say(why, "%.500s cannot be opened and mapped (error %lu)", path, GetLastError());
+    *bytes = (size_t)size.QuadPart;
+    if (map) CloseHandle(map);
+    if (file != INVALID_HANDLE_VALUE) CloseHandle(file);
+    return at;
+}
+
+static void unmap_file(void *at, size_t bytes) {
+    (void)bytes;
+    if (at) UnmapViewOfFile(at);
+}
+
+static void forget(const uint8_t *at, uint64_t bytes) { (void)at, (void)bytes; }
+#else
+static FILE *open_file(const char *path, int write) { return fopen(path, write ? "wb" : "rb"); }
+static void make_folder(const char *path) { mkdir(path, 0700); }
+static void remove_file(const char *path) { remove(path); }
+static int replace_file(const char *from, const char *to) { return rename(from, to); }
+static unsigned long process(void) { return (unsigned long)getpid(); }
+
+static void *map_file(const char *path, size_t *bytes, vknn_message *why) {
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat is = {.st_size = 0};
+    void *at = MAP_FAILED;
+    if (file < 0) return say(why, "%.500s cannot be opened: %s", path, strerror(errno)), NULL;
+    if (!fstat(file, &is) && S_ISREG(is.st_mode) && is.st_size > 0 && (uint64_t)is.st_size <= SIZE_MAX)
+        at = mmap(NULL, (size_t)is.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    close(file);
+    *bytes = (size_t)is.st_size;
+    if (at != MAP_FAILED) return at;
+    return say(why, "%.500s is empty, or no file that can be mapped", path), NULL;
+}
+
+static void unmap_file(void *at, size_t bytes) {
+    if (at) munmap(at, bytes);
+}
+
+/* Bytes of a mapped file need no memory until they are read again. */
+static void forget(const uint8_t *at, uint64_t bytes) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)at / page * page;
+    madvise((void *)first, (size_t)((uintptr_t)at + bytes - first), MADV_DONTNEED);
+}
+#endif
 
 /* ---- Context ---- */
 
@@ -472,11 +562,17 @@ static int named(const char *name, uint32_t index, const facts *f) {
     return 0;
 }
 
+/* All devices, to be freed, whatever is returned. */
 static vknn_status list_devices(
-    vknn_context *c, VkPhysicalDevice devices[16], uint32_t *count, vknn_message *why) {
-    VkResult code = c->vk.EnumeratePhysicalDevices(c->instance, count, devices);
-    if (code == VK_ERROR_INITIALIZATION_FAILED) *count = 0; /* what loaders answer where no driver works */
-    else TRY(checked(c, code, "listing the devices", why));
+    vknn_context *c, VkPhysicalDevice **devices, uint32_t *count, vknn_message *why) {
+    *devices = NULL;
+    *count = 0;
+    for (int filled = 0; filled < 2; filled++) {
+        VkResult code = c->vk.EnumeratePhysicalDevices(c->instance, count, *devices);
+        if (code == VK_ERROR_INITIALIZATION_FAILED) *count = 0; /* as loaders answer where no driver works */
+        else TRY(checked(c, code, "listing the devices", why));
+        if (!filled && !(*devices = allocated(&c->options, NULL, (*count + 1) * sizeof **devices))) NO_MEMORY;
+    }
     if (!*count)
         FAIL(VKNN_ERROR_DEVICE,
             "there is no device with a Vulkan driver; install one (Debian: apt-get install "
@@ -493,12 +589,13 @@ static const char device_kinds[][12] = {"other", "integrated", "discrete", "virt
 static vknn_status pick_device(vknn_context *c, vknn_message *why) {
     static const uint8_t grades[] = {1, 4, 5, 3, 2}; /* by kind */
     const char *name = c->options.device;
-    VkPhysicalDevice devices[16];
-    uint32_t count = 16, best = 0;
+    VkPhysicalDevice *devices;
+    uint32_t count, best = 0;
     char there[600] = "";
+    vknn_status status;
     if ((c->physical = c->options.physical_device) != NULL) return VKNN_OK;
-    TRY(list_devices(c, devices, &count, why));
-    for (uint32_t i = 0; i < count; i++) {
+    status = list_devices(c, &devices, &count, why);
+    for (uint32_t i = 0; !status && i < count; i++) {
         facts f = {.extension_count = 0};
         read_facts(c, devices[i], &f);
         append(there, sizeof there, "%s%u: %.60s%s", i ? ", " : "", i, f.base.deviceName,
@@ -507,6 +604,8 @@ static vknn_status pick_device(vknn_context *c, vknn_message *why) {
         best = grades[kind(&f)];
         c->physical = devices[i];
     }
+    allocated(&c->options, devices, 0);
+    TRY(status);
     if (!best) FAIL(VKNN_ERROR_DEVICE, "no device %s; there are %s", name ? name : "can be used", there);
     return VKNN_OK;
 }
@@ -600,14 +699,10 @@ static vknn_status load_cache(vknn_context *c, vknn_message *why) {
     if (folder) {
         size_t room = strlen(folder) + 64;
         if (!(c->cache_path = allocated(&c->options, NULL, room))) NO_MEMORY;
-#if defined(_WIN32)
-        _mkdir(folder); /* where it cannot be made, writing will tell */
-#else
-        mkdir(folder, 0700);
-#endif
+        make_folder(folder); /* where it cannot be made, writing will tell */
         snprintf(c->cache_path, room, "%s/vknn-%08x-%08x.pipelines", folder, (unsigned)c->facts.base.vendorID,
                  (unsigned)c->facts.base.deviceID);
-        if ((file = fopen(c->cache_path, "rb")) != NULL) {
+        if ((file = open_file(c->cache_path, 0)) != NULL) {
             if (fread(&is, sizeof is, 1, file) == 1 && is.bytes && is.bytes <= MOST_CACHE &&
                 (data = allocated(&c->options, NULL, (size_t)is.bytes)) != NULL &&
                 fread(data, 1, (size_t)is.bytes, file) == is.bytes && fgetc(file) == EOF) {
@@ -642,22 +737,13 @@ static void save_cache(vknn_context *c) {
         cache_header header = header_of(c, data + sizeof header, bytes);
         FILE *file;
         int failed;
-#if defined(_WIN32)
-        snprintf(path, room, "%s.%lx-%p", c->cache_path, (unsigned long)GetCurrentProcessId(), (void *)c);
-#else
-        snprintf(path, room, "%s.%lx-%p", c->cache_path, (unsigned long)getpid(), (void *)c);
-#endif
+        snprintf(path, room, "%s.%lx-%p", c->cache_path, process(), (void *)c);
         memcpy(data, &header, sizeof header);
-        file = fopen(path, "wb");
+        file = open_file(path, 1);
         failed = !file || fwrite(data, sizeof header + bytes, 1, file) != 1;
         failed |= file && fclose(file);
-#if defined(_WIN32)
-        failed = failed || !MoveFileExA(path, c->cache_path, MOVEFILE_REPLACE_EXISTING);
-#else
-        failed = failed ||
-                 rename(path, c->cache_path); /* in one step: readers see all of it or what was there */
-#endif
-        if (failed && file) remove(path);
+        failed = failed || replace_file(path, c->cache_path); /* at once: readers see all of it, or the old */
+        if (failed && file) remove_file(path);
         if (failed) NOTE("the cache %s cannot be written; pipelines will be compiled again", c->cache_path);
         else c->cache_bytes = bytes;
     }
@@ -758,13 +844,13 @@ const char *vknn_status_name(vknn_status status) {
 vknn_status vknn_devices(const vknn_context_options *options, char **into, vknn_message *why) {
     vknn_context *c = new_context(options);
     text t = {.options = options};
-    VkPhysicalDevice devices[16];
-    uint32_t count = 16;
+    VkPhysicalDevice *devices = NULL;
+    uint32_t count;
     vknn_status status;
     *into = NULL;
     if (!c) NO_MEMORY;
     status = make_instance(c, why);
-    if (!status) status = list_devices(c, devices, &count, why);
+    if (!status) status = list_devices(c, &devices, &count, why);
     for (uint32_t i = 0; !status && i < count; i++) {
         facts f = {.extension_count = 0};
         read_facts(c, devices[i], &f);
@@ -773,6 +859,7 @@ vknn_status vknn_devices(const vknn_context_options *options, char **into, vknn_
         add(&t, "  %s %s\n", f.driver.driverName, f.driver.driverInfo);
     }
     if (!status) status = given(&t, into, why);
+    allocated(options, devices, 0);
     vknn_context_destroy(c);
     return status;
 }
@@ -1679,42 +1766,13 @@ vknn_status vknn_reset(vknn_net *net) {
 
 /* ---- Nets ---- */
 
-static vknn_status map_file(vknn_net *net, const char *path) {
-    NET(net);
-#if defined(_WIN32)
-    HANDLE file = CreateFileA(path, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING, 0, NULL), map = NULL;
-    LARGE_INTEGER size = {{0, 0}};
-    if (file != INVALID_HANDLE_VALUE && GetFileSizeEx(file, &size) && (uint64_t)size.QuadPart <= SIZE_MAX)
-        map = CreateFileMappingA(file, NULL, PAGE_READONLY, 0, 0, NULL);
-    if (map) net->mapped = MapViewOfFile(map, FILE_MAP_READ, 0, 0, 0);
-    net->mapped_bytes = (size_t)size.QuadPart;
-    if (map) CloseHandle(map);
-    if (file != INVALID_HANDLE_VALUE) CloseHandle(file);
-    if (!net->mapped)
-        FAIL(VKNN_ERROR_FILE, "%.500s cannot be opened and mapped (error %lu)", path, GetLastError());
-#else
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat is = {.st_size = 0};
-    void *at = MAP_FAILED;
-    if (file < 0) FAIL(VKNN_ERROR_FILE, "%.500s cannot be opened: %s", path, strerror(errno));
-    if (!fstat(file, &is) && S_ISREG(is.st_mode) && is.st_size > 0 && (uint64_t)is.st_size <= SIZE_MAX)
-        at = mmap(NULL, (size_t)is.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    close(file);
-    if (at == MAP_FAILED) FAIL(VKNN_ERROR_FILE, "%.500s is empty, or no file that can be mapped", path);
-    net->mapped = at;
-    net->mapped_bytes = (size_t)is.st_size;
-#endif
-    return VKNN_OK;
-}
-
 static vknn_status open_net(
     vknn_net *net, const char *path, const void *bytes, size_t size, const vknn_net_options *o) {
     NET(net);
     net->pinned = o->sha256 != NULL;
     net->limit = (uint64_t)((o->time_limit > 1e9 ? 1e9 : o->time_limit > 0 ? o->time_limit : 30) * 1e9);
     if (path) {
-        TRY(map_file(net, path));
-        bytes = net->mapped;
+        if (!(bytes = net->mapped = map_file(path, &net->mapped_bytes, why))) return VKNN_ERROR_FILE;
         size = net->mapped_bytes;
     }
     /* What is pinned is not read again from a file that others may write to in the meantime. */
@@ -1731,15 +1789,8 @@ static vknn_status open_net(
     TRY(bind_buffers(net));
     TRY(record(net, net->commands, net->infos, VK_NULL_HANDLE));
     TRY(vknn_reset(net));
-#if !defined(_WIN32)
-    /* The weights are on the device: of the file they need no memory. */
-    if (net->mapped && !net->copied && net->file.data_bytes) {
-        const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
-                        first = (uintptr_t)net->file.data / page * page;
-        madvise(
-            (void *)first, (size_t)((uintptr_t)net->file.data + net->file.data_bytes - first), MADV_DONTNEED);
-    }
-#endif
+    /* The weights are on the device. */
+    if (net->mapped && !net->copied && net->file.data_bytes) forget(net->file.data, net->file.data_bytes);
     MUTEX(lock, &c->lock);
     save_cache(c);
     MUTEX(unlock, &c->lock);
@@ -1802,13 +1853,9 @@ void vknn_net_close(vknn_net *net) {
         if (net->weights[i].of) drop_weight(net, &net->weights[i]);
     MUTEX(unlock, &c->sharing);
     for (uint32_t i = 0; i < BLOCKS; i++) free_block(c, &net->blocks[i]);
-#if defined(_WIN32)
-    if (net->mapped) UnmapViewOfFile(net->mapped);
-#else
-    if (net->mapped) munmap(net->mapped, net->mapped_bytes);
-#endif
+    unmap_file(net->mapped, net->mapped_bytes);
     allocated(&c->options, net->copied, 0);
-    for (kept *k = net->kept, *next; k; k = next) next = k->next, allocated(&c->options, k, 0);
+    give_back(net, NULL);
     allocated(&c->options, net, 0);
 }
 
@@ -1823,8 +1870,6 @@ uint64_t vknn_net_memory(const vknn_net *net) {
 }
 
 /* ---- Ports ---- */
-
-static const uint8_t element_bytes[] = {4, 2, 1, 1, 2, 2, 4, 4, 8, 8, 1, 8};
 
 uint32_t vknn_ports(const vknn_net *net, vknn_direction direction) {
     uint32_t count = 0;
@@ -2140,7 +2185,7 @@ static vknn_status measure(vknn_net *net, uint32_t runs, VkQueryPool queries, Vk
     return VKNN_OK;
 }
 
-vknn_status vknn_profile(vknn_net *net, uint32_t runs, char **json) {
+static vknn_status profile(vknn_net *net, uint32_t runs, char **json) {
     NET(net);
     const VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
         .queryType = VK_QUERY_TYPE_TIMESTAMP,
@@ -2152,7 +2197,6 @@ vknn_status vknn_profile(vknn_net *net, uint32_t runs, char **json) {
     VkSubmitInfo *infos;
     double *times;
     vknn_status status;
-    *json = NULL;
     TRY(ready(net));
     if (!runs) FAIL(VKNN_ERROR_ARGUMENT, "a profile takes one run at least");
     if (!c->facts.timestamp_bits) FAIL(VKNN_ERROR_DEVICE, "%s has no timestamps", c->facts.base.deviceName);
@@ -2169,4 +2213,13 @@ vknn_status vknn_profile(vknn_net *net, uint32_t runs, char **json) {
     }
     c->vk.DestroyQueryPool(c->device, queries, NULL);
     return status ? status : write_profile(net, runs, times, json);
+}
+
+vknn_status vknn_profile(vknn_net *net, uint32_t runs, char **json) {
+    kept *const before = net->kept;
+    vknn_status status;
+    *json = NULL;
+    status = profile(net, runs, json);
+    give_back(net, before);
+    return status;
 }

@@ -130,7 +130,7 @@ VKNN_API const char *vknn_status_name(vknn_status status);
 VKNN_API vknn_status vknn_devices(const vknn_context_options *options, char **text, vknn_message *why);
 VKNN_API void vknn_free(const vknn_context_options *options, void *memory);
 
-/* `why` may be null wherever it stands. */
+/* `why` may be null wherever it stands. Texts are UTF-8, paths too (also on Windows). */
 VKNN_API vknn_status vknn_context_create(const vknn_context_options *options, vknn_context **context,
                                          vknn_message *why);
 /* All nets must be closed. Writes the cache. */
