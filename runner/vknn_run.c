@@ -1035,6 +1035,12 @@ static uint32_t sized(const vknn_net *net) {
     return size == net->context->facts.subgroup.subgroupSize ? 0 : size;
 }
 
+static void forget_blob(const use *u) {
+    const bundle *b = &u->net->file;
+    const vkb_blob *blob = &b->blobs[u->index];
+    if (u->net->mapped && !u->net->copied) forget(b->data + blob->offset, blob->nbytes);
+}
+
 static int same_pipeline(const shared *s, const use *a, const use *b) {
     const bundle *f = &a->net->file, *g = &b->net->file;
     const vkb_pipeline *p = &f->pipelines[a->index], *q = &g->pipelines[b->index];
@@ -1201,12 +1207,13 @@ static vknn_status join_weights(vknn_net *net, uint64_t limit) {
                 "network, or fp16",
                 (number)u->bytes, c->facts.base.deviceName, (number)largest);
         if (!join(net, weights_like(net, i), u, i, sizeof(weight), same_weight)) NO_MEMORY;
-        if (u->next) {
-            there += u->bytes;
+        if (!u->next) {
+            total += u->bytes;
+            TRY(shelve(net, u, &last, most));
             continue;
         }
-        total += u->bytes;
-        TRY(shelve(net, u, &last, most));
+        there += u->bytes;
+        forget_blob(u->next); /* which was read to compare it */
     }
     if (total > limit)
         FAIL(VKNN_ERROR_DEVICE_MEMORY,
