@@ -150,7 +150,7 @@ static vknn_status damaged(const bundle *b, vknn_message *why, const void *recor
 #else
 #define NEED(r, field, ok) NEED_THAT(r, field, ok, #ok)
 #endif
-#define NEED_OK(call) do { vknn_status status_ = (call); if (status_) return status_; } while (0)
+#define TRY(call) do { vknn_status tried = (call); if (tried) return tried; } while (0)
 #define EACH(one, r, from, count) for (const vkb_##one *r = (from), *r##_end = r + (count); r < r##_end; r++)
 #define EACH_NEEDS(one, many, field, ok) EACH(one, r, b->many, b->one##_count) NEED(r, field, ok);
 
@@ -169,10 +169,11 @@ static uint32_t letters(const bundle *b, uint32_t offset) {
     return n;
 }
 
+static const uint8_t element_bytes[] = VKB_TYPE_BYTES;
+
 /* Bytes of a port's elements; UINT64_MAX if they are more than MOST_BYTES. */
 static uint64_t port_bytes(const vkb_port *port) {
-    static const uint8_t sizes[] = VKB_TYPE_BYTES;
-    uint64_t bytes = sizes[port->type];
+    uint64_t bytes = element_bytes[port->type];
     for (const uint64_t *dim = port->dims; dim < port->dims + VKB_MOST_AXES; bytes *= *dim++)
         if (*dim > MOST_BYTES || (*dim && bytes > MOST_BYTES / *dim)) return UINT64_MAX;
     return bytes;
@@ -443,9 +444,9 @@ static vknn_status check_shaders(const bundle *b, vknn_message *why) {
     uint64_t visits = 0;
     EACH(module, m, b->modules, b->module_count) {
         NEED(m, nbytes, (visits += m->nbytes / 4) < MOST_VISITS);
-        NEED_OK(check_module(b, m, why));
+        TRY(check_module(b, m, why));
     }
-    EACH(pipeline, p, b->pipelines, b->pipeline_count) NEED_OK(check_pipeline(b, p, &visits, why));
+    EACH(pipeline, p, b->pipelines, b->pipeline_count) TRY(check_pipeline(b, p, &visits, why));
     return VKNN_OK;
 }
 
@@ -515,7 +516,7 @@ static vknn_status check_dispatch(const bundle *b, const vkb_plan *p, const vkb_
     NEED(r, groups[0], (*work += all) <= MOST_INVOCATIONS);
     for (uint32_t i = 0; i < r->bindings; i++) {
         const vkb_slot *slot = b->slots + pipeline->first_slots + i;
-        NEED_OK(check_binding(b, p, b->bindings + r->first_bindings + i, slot, why));
+        TRY(check_binding(b, p, b->bindings + r->first_bindings + i, slot, why));
         views[slot->view]++;
     }
     NEED(p, storage_buffers, views[STORAGE_BUFFER] <= p->storage_buffers);
@@ -549,8 +550,8 @@ static vknn_status check_steps(const bundle *b, const vkb_plan *p, vknn_message 
         NEED(r, flops, r->flops <= UINT64_MAX - flops);
         NEED(r, traffic, r->traffic <= UINT64_MAX - traffic);
         flops += r->flops, traffic += r->traffic;
-        if (r->kind == VKB_STEP_DISPATCH) NEED_OK(check_dispatch(b, p, r, &work, why));
-        else if (r->kind != VKB_STEP_BARRIER) NEED_OK(check_move(b, p, r, why));
+        if (r->kind == VKB_STEP_DISPATCH) TRY(check_dispatch(b, p, r, &work, why));
+        else if (r->kind != VKB_STEP_BARRIER) TRY(check_move(b, p, r, why));
     }
     EACH(submit, r, b->submits + p->first_submits, p->submits) {
         NEED(r, end, r->end <= p->steps && (r->end > last || !p->steps));
@@ -576,7 +577,7 @@ static vknn_status check_port(const bundle *b, const vkb_plan *p, const vkb_port
 
 static vknn_status check_rest(const bundle *b, const vkb_plan *p, vknn_message *why) {
     const vkb_buffer *buffers = b->buffers + p->first_buffers;
-    EACH(port, r, b->ports + p->first_ports, p->ports) NEED_OK(check_port(b, p, r, why));
+    EACH(port, r, b->ports + p->first_ports, p->ports) TRY(check_port(b, p, r, why));
     EACH(state, r, b->states + p->first_states, p->states) {
         NEED(r, input, r->input < p->buffers && buffers[r->input].role == VKB_ROLE_INPUT);
         NEED(r, output, r->output < p->buffers && buffers[r->output].role == VKB_ROLE_OUTPUT);
@@ -602,9 +603,9 @@ static vknn_status check_plans(const bundle *b, vknn_message *why) {
 #define NEXT(many, one) NEED(p, first_##many, p->first_##many == next.many); next.many += p->many;
         VKB_OF_PLANS(NEXT) /* so that no record is checked for more than one plan */
 #undef NEXT
-        NEED_OK(check_buffers(b, p, why));
-        NEED_OK(check_steps(b, p, why));
-        NEED_OK(check_rest(b, p, why));
+        TRY(check_buffers(b, p, why));
+        TRY(check_steps(b, p, why));
+        TRY(check_rest(b, p, why));
     }
 #define LAST(many, one) NEED(b->plans + b->plan_count - 1, many, next.many == b->one##_count);
     VKB_OF_PLANS(LAST)
@@ -623,10 +624,10 @@ static vknn_status bundle_open(bundle *b, const void *bytes, size_t size, const 
     if (!bytes || (uintptr_t)bytes % 8)
         return say(why, "The bundle's bytes have to lie at a multiple of 8: copy them to memory of malloc."),
                VKNN_ERROR_ARGUMENT;
-    NEED_OK(check_header(b, sha256, why));
-    NEED_OK(check_sections(b, why));
-    NEED_OK(check_texts(b, why));
-    NEED_OK(check_fields(b, why));
-    NEED_OK(check_shaders(b, why));
+    TRY(check_header(b, sha256, why));
+    TRY(check_sections(b, why));
+    TRY(check_texts(b, why));
+    TRY(check_fields(b, why));
+    TRY(check_shaders(b, why));
     return check_plans(b, why);
 }

@@ -119,6 +119,8 @@ typedef struct facts { /* what a physical device says of itself */
     VkExtensionProperties *extensions;
 } facts;
 
+typedef struct shared shared;
+
 struct vknn_context {
     vknn_context_options options;
     void *library;
@@ -136,6 +138,8 @@ struct vknn_context {
     int unified; /* the host works in device memory */
     int lost;
     mutex lock;  /* of the queue, `lost`, the cache's file, and of what threads share */
+    mutex sharing; /* of these, taken before any other lock: */
+    shared *weights[64], *pipelines; /* by the last bits of CRCs */
     VkPipelineCache cache;
     char *cache_path;
     size_t cache_bytes; /* of the data in the file */
@@ -148,15 +152,34 @@ typedef struct block {
     uint64_t bytes;
     int coherent;
 } block;
-/* Blocks: first the arenas, then staging memory, then weights. */
-enum { UP = 3, DOWN = 4, RING = 5, WEIGHTS = 6 };
+/* A net's blocks: first the arenas, then staging memory. */
+enum { UP = 3, DOWN = 4, RING = 5, BLOCKS = 6 };
+/* Weights go through a ring of pieces: while the device copies some, the host fills the next one. */
+enum { PIECES = 4, PIECE = 1 << 20 };
 typedef struct place { block *in; uint64_t offset; } place;
-typedef struct weight { place at; uint64_t bytes; } weight;
+
+/* A use, by a net, of what nets share: a weight or a pipeline, the one of this number in its bundle. */
+typedef struct use {
+    shared *of; /* null: not used */
+    struct use *next;
+    const vknn_net *net;
+    uint64_t bytes; /* that a weight takes; 0: not used */
+    uint32_t index;
+    int sums; /* whether a weight's were compared */
+} use;
+struct shared { shared *next; use *users; }; /* lives as long as it has users */
+typedef struct shelf { /* memory of weights that came with one net */
+    block block;
+    mutex lock; /* of making the block, and of loading what lies in it */
+    uint32_t weights;
+} shelf;
+typedef struct weight { shared head; shelf *in; uint64_t offset, bytes; int loaded; } weight;
 typedef struct pipeline {
+    shared head;
+    mutex lock; /* of making it */
     VkDescriptorSetLayout set;
     VkPipelineLayout layout;
     VkPipeline handle;
-    int used;
 } pipeline;
 typedef struct kept { struct kept *next; uint64_t fill; } kept;
 
@@ -172,27 +195,24 @@ struct vknn_net {
     const vkb_port *ports;
     const vkb_state *states;
     kept *kept;
-    block *blocks, *host[2]; /* where the host sees inputs and outputs: their arenas, or UP and DOWN */
-    uint32_t block_count, view_count, submits;
-    place *places;     /* of the plan's buffers */
-    weight *weights;   /* by blob; without bytes: not used */
-    pipeline *pipelines;
+    block blocks[BLOCKS], *host[2]; /* where the host sees inputs and outputs: their arenas, or UP and DOWN */
+    uint32_t view_count, submits;
+    place *places;             /* of the plan's buffers */
+    use *weights, *pipelines;  /* by blob and by pipeline */
     VkDescriptorPool pool;
     VkDescriptorSet *sets; /* by step */
     VkBufferView *views;
     VkCommandPool commands_pool;
-    VkCommandBuffer *commands; /* by submit; the last one for all else */
+    VkCommandBuffer *commands; /* by submit; one for all else; by piece of the ring */
     VkSubmitInfo *infos;
-    VkFence fence;
+    VkFence fences[1 + PIECES]; /* of runs and all else; by piece */
     uint64_t limit; /* nanoseconds */
-    int in_flight, cancelled;
+    uint32_t filled; /* bytes in the ring's piece that is being filled */
+    int in_flight, piece, cancelled, pinned; /* in_flight: a bit for each fence */
 };
 
 typedef unsigned long long number; /* for printf */
-#define MOST_SLOTS 32      /* of a pipeline, as check.c sees to */
-#define MOST_CONSTANTS 128
 #define FAIL(status, ...) return say(why, __VA_ARGS__), (status)
-#define TRY(call) do { vknn_status tried = (call); if (tried) return tried; } while (0)
 /* Calls of Vulkan that may fail, where c and why are. */
 #define VK(what, call) TRY(checked(c, c->vk.call, what, why))
 #define NET(net) \
@@ -210,7 +230,7 @@ static void *allocated(const vknn_context_options *options, void *old, size_t by
     return NULL;
 }
 
-/* Zeros that live as long as the net. */
+/* Zeros that live as long as the net, or until they are given back. */
 static void *keep(vknn_net *net, uint64_t count, size_t size) {
     size_t bytes = sizeof(kept) + (size_t)count * size;
     kept *k = count > (SIZE_MAX >> 1) / size ? NULL : allocated(&net->context->options, NULL, bytes);
@@ -219,6 +239,14 @@ static void *keep(vknn_net *net, uint64_t count, size_t size) {
     k->next = net->kept;
     net->kept = k;
     return k + 1;
+}
+
+/* Gives back what was kept since. */
+static void give_back(vknn_net *net, kept *since) {
+    for (kept *k; (k = net->kept) != since;) {
+        net->kept = k->next;
+        allocated(&net->context->options, k, 0);
+    }
 }
 
 static void append(char *text, size_t room, const char *format, ...) {
@@ -307,6 +335,91 @@ static vknn_status submitted(
     MUTEX(unlock, &c->lock);
     return checked(c, code, "submitting work", why);
 }
+
+/* ---- Files: their paths are UTF-8 ---- */
+
+#if defined(_WIN32)
+enum { MOST_PATH = 4096 };
+/* Empty, a path that there is not, where it is too long or no UTF-8. */
+#define WIDE(name, path) \
+    wchar_t name[MOST_PATH]; \
+    if (!MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, name, MOST_PATH)) name[0] = 0
+
+static FILE *open_file(const char *path, int write) {
+    WIDE(wide, path);
+    return _wfopen(wide, write ? L"wb" : L"rb");
+}
+
+static void make_folder(const char *path) {
+    WIDE(wide, path);
+    _wmkdir(wide);
+}
+
+static void remove_file(const char *path) {
+    WIDE(wide, path);
+    _wremove(wide);
+}
+
+static int replace_file(const char *from, const char *to) {
+    WIDE(old, from);
+    WIDE(new, to);
+    return !MoveFileExW(old, new, MOVEFILE_REPLACE_EXISTING);
+}
+
+static unsigned long process(void) { return GetCurrentProcessId(); }
+
+/* Null, with what is wrong, where it cannot be mapped. */
+static void *map_file(const char *path, size_t *bytes, vknn_message *why) {
+    WIDE(wide, path);
+    HANDLE file = CreateFileW(wide, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING, 0, NULL), map = NULL;
+    LARGE_INTEGER size = {{0, 0}};
+    void *at = NULL;
+    if (file != INVALID_HANDLE_VALUE && GetFileSizeEx(file, &size) && (uint64_t)size.QuadPart <= SIZE_MAX)
+        map = CreateFileMappingW(file, NULL, PAGE_READONLY, 0, 0, NULL);
+    if (map) at = MapViewOfFile(map, FILE_MAP_READ, 0, 0, 0);
+    if (!at) say(why, "%.500s cannot be opened and mapped (error %lu)", path, GetLastError());
+    *bytes = (size_t)size.QuadPart;
+    if (map) CloseHandle(map);
+    if (file != INVALID_HANDLE_VALUE) CloseHandle(file);
+    return at;
+}
+
+static void unmap_file(void *at, size_t bytes) {
+    (void)bytes;
+    if (at) UnmapViewOfFile(at);
+}
+
+static void forget(const uint8_t *at, uint64_t bytes) { (void)at, (void)bytes; }
+#else
+static FILE *open_file(const char *path, int write) { return fopen(path, write ? "wb" : "rb"); }
+static void make_folder(const char *path) { mkdir(path, 0700); }
+static void remove_file(const char *path) { remove(path); }
+static int replace_file(const char *from, const char *to) { return rename(from, to); }
+static unsigned long process(void) { return (unsigned long)getpid(); }
+
+static void *map_file(const char *path, size_t *bytes, vknn_message *why) {
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct stat is = {.st_size = 0};
+    void *at = MAP_FAILED;
+    if (file < 0) return say(why, "%.500s cannot be opened: %s", path, strerror(errno)), NULL;
+    if (!fstat(file, &is) && S_ISREG(is.st_mode) && is.st_size > 0 && (uint64_t)is.st_size <= SIZE_MAX)
+        at = mmap(NULL, (size_t)is.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    close(file);
+    *bytes = (size_t)is.st_size;
+    if (at != MAP_FAILED) return at;
+    return say(why, "%.500s is empty, or no file that can be mapped", path), NULL;
+}
+
+static void unmap_file(void *at, size_t bytes) {
+    if (at) munmap(at, bytes);
+}
+
+/* Bytes of a mapped file need no memory until they are read again. */
+static void forget(const uint8_t *at, uint64_t bytes) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), first = (uintptr_t)at / page * page;
+    madvise((void *)first, (size_t)((uintptr_t)at + bytes - first), MADV_DONTNEED);
+}
+#endif
 
 /* ---- Context ---- */
 
@@ -449,11 +562,17 @@ static int named(const char *name, uint32_t index, const facts *f) {
     return 0;
 }
 
+/* All devices, to be freed, whatever is returned. */
 static vknn_status list_devices(
-    vknn_context *c, VkPhysicalDevice devices[16], uint32_t *count, vknn_message *why) {
-    VkResult code = c->vk.EnumeratePhysicalDevices(c->instance, count, devices);
-    if (code == VK_ERROR_INITIALIZATION_FAILED) *count = 0; /* what loaders answer where no driver works */
-    else TRY(checked(c, code, "listing the devices", why));
+    vknn_context *c, VkPhysicalDevice **devices, uint32_t *count, vknn_message *why) {
+    *devices = NULL;
+    *count = 0;
+    for (int filled = 0; filled < 2; filled++) {
+        VkResult code = c->vk.EnumeratePhysicalDevices(c->instance, count, *devices);
+        if (code == VK_ERROR_INITIALIZATION_FAILED) *count = 0; /* as loaders answer where no driver works */
+        else TRY(checked(c, code, "listing the devices", why));
+        if (!filled && !(*devices = allocated(&c->options, NULL, (*count + 1) * sizeof **devices))) NO_MEMORY;
+    }
     if (!*count)
         FAIL(VKNN_ERROR_DEVICE,
             "there is no device with a Vulkan driver; install one (Debian: apt-get install "
@@ -470,12 +589,13 @@ static const char device_kinds[][12] = {"other", "integrated", "discrete", "virt
 static vknn_status pick_device(vknn_context *c, vknn_message *why) {
     static const uint8_t grades[] = {1, 4, 5, 3, 2}; /* by kind */
     const char *name = c->options.device;
-    VkPhysicalDevice devices[16];
-    uint32_t count = 16, best = 0;
+    VkPhysicalDevice *devices;
+    uint32_t count, best = 0;
     char there[600] = "";
+    vknn_status status;
     if ((c->physical = c->options.physical_device) != NULL) return VKNN_OK;
-    TRY(list_devices(c, devices, &count, why));
-    for (uint32_t i = 0; i < count; i++) {
+    status = list_devices(c, &devices, &count, why);
+    for (uint32_t i = 0; !status && i < count; i++) {
         facts f = {.extension_count = 0};
         read_facts(c, devices[i], &f);
         append(there, sizeof there, "%s%u: %.60s%s", i ? ", " : "", i, f.base.deviceName,
@@ -484,6 +604,8 @@ static vknn_status pick_device(vknn_context *c, vknn_message *why) {
         best = grades[kind(&f)];
         c->physical = devices[i];
     }
+    allocated(&c->options, devices, 0);
+    TRY(status);
     if (!best) FAIL(VKNN_ERROR_DEVICE, "no device %s; there are %s", name ? name : "can be used", there);
     return VKNN_OK;
 }
@@ -577,14 +699,10 @@ static vknn_status load_cache(vknn_context *c, vknn_message *why) {
     if (folder) {
         size_t room = strlen(folder) + 64;
         if (!(c->cache_path = allocated(&c->options, NULL, room))) NO_MEMORY;
-#if defined(_WIN32)
-        _mkdir(folder); /* where it cannot be made, writing will tell */
-#else
-        mkdir(folder, 0700);
-#endif
+        make_folder(folder); /* where it cannot be made, writing will tell */
         snprintf(c->cache_path, room, "%s/vknn-%08x-%08x.pipelines", folder, (unsigned)c->facts.base.vendorID,
                  (unsigned)c->facts.base.deviceID);
-        if ((file = fopen(c->cache_path, "rb")) != NULL) {
+        if ((file = open_file(c->cache_path, 0)) != NULL) {
             if (fread(&is, sizeof is, 1, file) == 1 && is.bytes && is.bytes <= MOST_CACHE &&
                 (data = allocated(&c->options, NULL, (size_t)is.bytes)) != NULL &&
                 fread(data, 1, (size_t)is.bytes, file) == is.bytes && fgetc(file) == EOF) {
@@ -619,22 +737,13 @@ static void save_cache(vknn_context *c) {
         cache_header header = header_of(c, data + sizeof header, bytes);
         FILE *file;
         int failed;
-#if defined(_WIN32)
-        snprintf(path, room, "%s.%lx-%p", c->cache_path, (unsigned long)GetCurrentProcessId(), (void *)c);
-#else
-        snprintf(path, room, "%s.%lx-%p", c->cache_path, (unsigned long)getpid(), (void *)c);
-#endif
+        snprintf(path, room, "%s.%lx-%p", c->cache_path, process(), (void *)c);
         memcpy(data, &header, sizeof header);
-        file = fopen(path, "wb");
+        file = open_file(path, 1);
         failed = !file || fwrite(data, sizeof header + bytes, 1, file) != 1;
         failed |= file && fclose(file);
-#if defined(_WIN32)
-        failed = failed || !MoveFileExA(path, c->cache_path, MOVEFILE_REPLACE_EXISTING);
-#else
-        failed = failed ||
-                 rename(path, c->cache_path); /* in one step: readers see all of it or what was there */
-#endif
-        if (failed && file) remove(path);
+        failed = failed || replace_file(path, c->cache_path); /* at once: readers see all of it, or the old */
+        if (failed && file) remove_file(path);
         if (failed) NOTE("the cache %s cannot be written; pipelines will be compiled again", c->cache_path);
         else c->cache_bytes = bytes;
     }
@@ -683,6 +792,7 @@ static vknn_context *new_context(const vknn_context_options *options) {
     memset(c, 0, sizeof *c);
     if (options) c->options = *options;
     MUTEX(init, &c->lock);
+    MUTEX(init, &c->sharing);
     return c;
 }
 
@@ -705,6 +815,7 @@ void vknn_context_destroy(vknn_context *c) {
     allocated(&options, c->matrices, 0);
     allocated(&options, c->cache_path, 0);
     MUTEX(destroy, &c->lock);
+    MUTEX(destroy, &c->sharing);
     allocated(&options, c, 0);
 }
 
@@ -733,13 +844,13 @@ const char *vknn_status_name(vknn_status status) {
 vknn_status vknn_devices(const vknn_context_options *options, char **into, vknn_message *why) {
     vknn_context *c = new_context(options);
     text t = {.options = options};
-    VkPhysicalDevice devices[16];
-    uint32_t count = 16;
+    VkPhysicalDevice *devices = NULL;
+    uint32_t count;
     vknn_status status;
     *into = NULL;
     if (!c) NO_MEMORY;
     status = make_instance(c, why);
-    if (!status) status = list_devices(c, devices, &count, why);
+    if (!status) status = list_devices(c, &devices, &count, why);
     for (uint32_t i = 0; !status && i < count; i++) {
         facts f = {.extension_count = 0};
         read_facts(c, devices[i], &f);
@@ -748,6 +859,7 @@ vknn_status vknn_devices(const vknn_context_options *options, char **into, vknn_
         add(&t, "  %s %s\n", f.driver.driverName, f.driver.driverInfo);
     }
     if (!status) status = given(&t, into, why);
+    allocated(options, devices, 0);
     vknn_context_destroy(c);
     return status;
 }
@@ -870,6 +982,78 @@ static vknn_status choose_plan(vknn_net *net, const vknn_net_options *o) {
     return VKNN_OK;
 }
 
+/* ---- What nets share ---- */
+
+static weight *weight_of(const use *u) { return (weight *)(void *)u->of; }
+static pipeline *pipeline_of(const vknn_net *net, const vkb_step *s) {
+    return (pipeline *)(void *)net->pipelines[s->pipeline].of;
+}
+
+/* Takes part in the use of a thing that is the same, or (then `next` is null) makes it, of so many zeros. The
+ * bytes of a bundle that is not pinned may change while it is open, so that pinned ones share among themselves. */
+static shared *join(vknn_net *net, shared **list, use *u, uint32_t index, size_t size,
+    int (*same)(const shared *, const use *, const use *)) {
+    shared *s = *list;
+    u->net = net;
+    u->index = index;
+    while (s && (s->users->net->pinned != net->pinned || !same(s, s->users, u))) s = s->next;
+    if (!s) {
+        if (!(s = allocated(&net->context->options, NULL, size))) return NULL;
+        memset(s, 0, size);
+        s->next = *list;
+        *list = s;
+    }
+    u->next = s->users;
+    s->users = u;
+    return u->of = s;
+}
+
+/* Ends a use; what is returned has no user any more. */
+static shared *leave(shared **list, use *u) {
+    shared *s = u->of;
+    use **at = &s->users;
+    while (*at != u) at = &(*at)->next;
+    *at = u->next;
+    u->of = NULL;
+    if (s->users) return NULL;
+    while (*list != s) list = &(*list)->next;
+    *list = s->next;
+    return s;
+}
+
+/* By its bytes: other ones of an equal sum are easily made. */
+static int same_weight(const shared *s, const use *a, const use *b) {
+    const vkb_blob *x = &a->net->file.blobs[a->index], *y = &b->net->file.blobs[b->index];
+    return x->crc == y->crc && x->nbytes == y->nbytes &&
+           ((const weight *)(const void *)s)->bytes >= b->bytes &&
+           !memcmp(a->net->file.data + x->offset, b->net->file.data + y->offset, (size_t)x->nbytes);
+}
+
+/* The size of subgroups that is asked for; 0: the device's own. */
+static uint32_t sized(const vknn_net *net) {
+    uint32_t size = net->plan->subgroup_size;
+    return size == net->context->facts.subgroup.subgroupSize ? 0 : size;
+}
+
+static void forget_blob(const use *u) {
+    const bundle *b = &u->net->file;
+    const vkb_blob *blob = &b->blobs[u->index];
+    if (u->net->mapped && !u->net->copied) forget(b->data + blob->offset, blob->nbytes);
+}
+
+static int same_pipeline(const shared *s, const use *a, const use *b) {
+    const bundle *f = &a->net->file, *g = &b->net->file;
+    const vkb_pipeline *p = &f->pipelines[a->index], *q = &g->pipelines[b->index];
+    const vkb_module *m = &f->modules[p->module], *n = &g->modules[q->module];
+    (void)s;
+    return m->nbytes == n->nbytes && p->constants == q->constants && p->slots == q->slots &&
+           p->push_bytes == q->push_bytes && p->flags == q->flags && sized(a->net) == sized(b->net) &&
+           !memcmp(f->constants + p->first_constants, g->constants + q->first_constants,
+               p->constants * sizeof(vkb_constant)) &&
+           !memcmp(f->slots + p->first_slots, g->slots + q->first_slots, p->slots * sizeof(vkb_slot)) &&
+           !memcmp(f->spirv + m->offset, g->spirv + n->offset, (size_t)m->nbytes);
+}
+
 /* ---- Memory ---- */
 
 enum purpose { DEVICE, SHARED, WRITTEN, UPLOAD, DOWNLOAD };
@@ -902,12 +1086,13 @@ static int memory_type(const vknn_context *c, uint32_t allowed, enum purpose pur
 }
 
 static void free_block(vknn_context *c, block *k) {
+    const block empty = {.bytes = k->bytes};
     c->vk.DestroyBuffer(c->device, k->buffer, NULL);
     c->vk.FreeMemory(c->device, k->memory, NULL);
-    memset(k, 0, sizeof *k);
+    *k = empty;
 }
 
-/* A buffer of the block's bytes with memory of its own. */
+/* A buffer of the block's bytes with memory of its own. What of it was made, free_block frees. */
 static vknn_status make_block(vknn_net *net, block *k, enum purpose purpose) {
     NET(net);
     const VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
@@ -964,79 +1149,125 @@ static uint64_t free_memory(const vknn_context *c) {
     return most;
 }
 
-static uint32_t use_blob(vknn_net *net, uint32_t blob, uint64_t bytes) {
+static void use_blob(vknn_net *net, uint32_t blob, uint64_t bytes) {
     if (net->weights[blob].bytes < bytes) net->weights[blob].bytes = bytes;
-    return 1;
 }
 
-/* Where weights lie, and how large the blocks are. */
-static vknn_status place_weights(vknn_net *net, uint64_t limit) {
+static shared **weights_like(vknn_net *net, uint32_t blob) {
+    return &net->context->weights[net->file.blobs[blob].crc % 64];
+}
+
+static void drop_weight(vknn_net *net, use *u) {
+    vknn_context *c = net->context;
+    weight *w = (weight *)(void *)leave(weights_like(net, u->index), u);
+    if (w && w->in && !--w->in->weights) {
+        free_block(c, &w->in->block);
+        MUTEX(destroy, &w->in->lock);
+        allocated(&c->options, w->in, 0);
+    }
+    if (w) allocated(&c->options, w, 0);
+}
+
+/* A weight that is new to the context gets a place; `last`: the shelf that the one before lies on, or null. */
+static vknn_status shelve(vknn_net *net, use *u, shelf **last, uint64_t most) {
     NET(net);
-    const vkb_plan *p = net->plan;
-    const uint64_t block_bytes = 64 << 20; /* a larger weight has a block of its own */
+    weight *w = weight_of(u);
+    if (!*last || (*last)->block.bytes + u->bytes > most) {
+        if (!(*last = allocated(&c->options, NULL, sizeof **last))) {
+            drop_weight(net, u);
+            NO_MEMORY;
+        }
+        memset(*last, 0, sizeof **last);
+        MUTEX(init, &(*last)->lock);
+    }
+    w->in = *last;
+    w->offset = w->in->block.bytes;
+    w->in->block.bytes += w->bytes = u->bytes;
+    w->in->weights++;
+    return VKNN_OK;
+}
+
+static vknn_status join_weights(vknn_net *net, uint64_t limit) {
+    NET(net);
     const uint64_t largest = c->facts.sizes.maxMemoryAllocationSize;
-    uint64_t align = 64, total = p->arenas[0] + p->arenas[1] + p->arenas[2];
-    uint32_t used = 0;
+    const uint64_t most = largest < 64 << 20 ? largest : 64 << 20; /* a larger weight has a shelf of its own */
+    const uint64_t *arenas = net->plan->arenas;
+    uint64_t align = 64, total = arenas[0] + arenas[1] + arenas[2], there = 0;
+    shelf *last = NULL;
     while (align < c->facts.base.limits.minStorageBufferOffsetAlignment ||
            align < c->facts.base.limits.minTexelBufferOffsetAlignment)
         align *= 2;
-    KEEP(net->weights, net->file.blob_count);
-    KEEP(net->places, p->buffers);
-    for (uint32_t i = 0; i < p->buffers; i++)
-        if (net->buffers[i].role == VKB_ROLE_WEIGHT)
-            used += use_blob(net, net->buffers[i].blob, net->buffers[i].nbytes);
-    for (uint32_t i = 0; i < p->states; i++)
-        if (net->states[i].blob != VKB_NONE)
-            used += use_blob(net, net->states[i].blob, net->states[i].nbytes);
-    KEEP(net->blocks, WEIGHTS + used);
-    net->block_count = WEIGHTS;
     for (uint32_t i = 0; i < net->file.blob_count && total <= limit; i++) {
-        weight *w = &net->weights[i];
-        if (!w->bytes) continue;
-        w->bytes = rounded(w->bytes, align);
-        if (w->bytes > largest)
+        use *u = &net->weights[i];
+        if (!u->bytes) continue;
+        u->bytes = rounded(u->bytes, align);
+        if (u->bytes > largest)
             FAIL(VKNN_ERROR_DEVICE_MEMORY,
                 "a weight takes %llu bytes, %s allocates %llu at once at most; take a smaller "
                 "network, or fp16",
-                (number)w->bytes, c->facts.base.deviceName, (number)largest);
-        w->at.in = &net->blocks[net->block_count - 1];
-        if (net->block_count == WEIGHTS ||
-            w->at.in->bytes + w->bytes > (largest < block_bytes ? largest : block_bytes))
-            w->at.in = &net->blocks[net->block_count++];
-        w->at.offset = w->at.in->bytes;
-        w->at.in->bytes += w->bytes;
-        total += w->bytes;
+                (number)u->bytes, c->facts.base.deviceName, (number)largest);
+        if (!join(net, weights_like(net, i), u, i, sizeof(weight), same_weight)) NO_MEMORY;
+        if (!u->next) {
+            total += u->bytes;
+            TRY(shelve(net, u, &last, most));
+            continue;
+        }
+        there += u->bytes;
+        forget_blob(u->next); /* which was read to compare it */
     }
     if (total > limit)
         FAIL(VKNN_ERROR_DEVICE_MEMORY,
             "the net takes %llu bytes of device memory or more, and %llu are free on %s; close "
             "other nets, or take a bundle of smaller shapes or fp16",
             (number)total, (number)limit, c->facts.base.deviceName);
+    NOTE("memory: %llu bytes, and %llu of weights that other nets have", (number)total, (number)there);
     return VKNN_OK;
+}
+
+/* Where weights lie, those that other nets brought or a place for them. */
+static vknn_status place_weights(vknn_net *net, uint64_t limit) {
+    NET(net);
+    const vkb_plan *p = net->plan;
+    vknn_status status;
+    KEEP(net->weights, net->file.blob_count);
+    KEEP(net->places, p->buffers);
+    for (uint32_t i = 0; i < p->buffers; i++)
+        if (net->buffers[i].role == VKB_ROLE_WEIGHT)
+            use_blob(net, net->buffers[i].blob, net->buffers[i].nbytes);
+    for (uint32_t i = 0; i < p->states; i++)
+        if (net->states[i].blob != VKB_NONE) use_blob(net, net->states[i].blob, net->states[i].nbytes);
+    MUTEX(lock, &c->sharing);
+    status = join_weights(net, limit);
+    MUTEX(unlock, &c->sharing);
+    return status;
+}
+
+static place place_of(const use *u) {
+    const place at = {&weight_of(u)->in->block, weight_of(u)->offset};
+    return at;
 }
 
 static vknn_status make_memory(vknn_net *net, const vknn_net_options *o) {
     NET(net);
-    int shared = c->unified && !o->staged;
+    int in_place = c->unified && !o->staged;
     TRY(place_weights(net, o->memory_limit ? o->memory_limit : free_memory(c)));
-    for (uint32_t i = 0; i < net->block_count; i++) {
+    for (uint32_t i = 0; i < UP; i++) {
         block *k = &net->blocks[i];
         vknn_status status = VKNN_ERROR_DEVICE_MEMORY;
-        if (i >= UP && i < WEIGHTS) continue;
-        if (i < UP) k->bytes = net->plan->arenas[i];
+        k->bytes = net->plan->arenas[i];
         /* Through a discrete GPU's window the host writes inputs well; it may be small, or full. */
         if (i == VKB_ROLE_INPUT && !c->unified && !o->staged && memory_type(c, ~0u, WRITTEN) >= 0) {
             status = make_block(net, k, WRITTEN);
-            if (status == VKNN_ERROR_DEVICE_MEMORY) free_block(c, k), k->bytes = net->plan->arenas[i];
+            if (status == VKNN_ERROR_DEVICE_MEMORY) free_block(c, k);
         }
         if (status == VKNN_ERROR_DEVICE_MEMORY)
-            status = make_block(net, k, shared && i != VKB_ROLE_ACTIVATION ? SHARED : DEVICE);
+            status = make_block(net, k, in_place && i != VKB_ROLE_ACTIVATION ? SHARED : DEVICE);
         TRY(status);
     }
     for (uint32_t i = 0; i < net->plan->buffers; i++) {
         const vkb_buffer *b = &net->buffers[i];
-        const place at = {&net->blocks[b->role], b->offset};
-        net->places[i] = b->role == VKB_ROLE_WEIGHT ? net->weights[b->blob].at : at;
+        if (b->role == VKB_ROLE_WEIGHT) net->places[i] = place_of(&net->weights[b->blob]);
+        else net->places[i].in = &net->blocks[b->role], net->places[i].offset = b->offset;
     }
     for (int i = 0; i < 2; i++) { /* inputs and outputs; staging memory is laid out as the arena is */
         net->host[i] = &net->blocks[i];
@@ -1079,25 +1310,26 @@ static vknn_status begin(vknn_net *net, VkCommandBuffer to) {
     return VKNN_OK;
 }
 
-static vknn_status go(vknn_net *net, uint32_t count, const VkSubmitInfo *infos) {
+static vknn_status go(vknn_net *net, int which, uint32_t count, const VkSubmitInfo *infos) {
     NET(net);
-    VK("resetting a fence", ResetFences(c->device, 1, &net->fence));
+    VK("resetting a fence", ResetFences(c->device, 1, &net->fences[which]));
     MUTEX(lock, &c->lock);
     net->cancelled = 0;
     MUTEX(unlock, &c->lock);
-    TRY(submitted(c, count, infos, net->fence, why));
-    net->in_flight = 1;
+    TRY(submitted(c, count, infos, net->fences[which], why));
+    net->in_flight |= 1 << which;
     return VKNN_OK;
 }
 
 /* Waits in slices, so that a cancelled run is seen soon. */
-static vknn_status finish(vknn_net *net) {
+static vknn_status finish(vknn_net *net, int which) {
     NET(net);
     const uint64_t slice = 10000000;
-    for (uint64_t left = net->limit; net->in_flight; left -= left < slice ? left : slice) {
-        VkResult code = c->vk.WaitForFences(c->device, 1, &net->fence, VK_TRUE, left < slice ? left : slice);
+    for (uint64_t left = net->limit; net->in_flight >> which & 1; left -= left < slice ? left : slice) {
+        VkResult code = c->vk.WaitForFences(
+            c->device, 1, &net->fences[which], VK_TRUE, left < slice ? left : slice);
         int cancelled;
-        if (code == VK_SUCCESS) net->in_flight = 0;
+        if (code == VK_SUCCESS) net->in_flight &= ~(1 << which);
         TRY(checked(c, code, "waiting for the device", why));
         if (code != VK_TIMEOUT) continue;
         MUTEX(lock, &c->lock);
@@ -1115,14 +1347,13 @@ static vknn_status finish(vknn_net *net) {
     return VKNN_OK;
 }
 
-/* What was begun is ended, done and waited for. */
-static vknn_status done(vknn_net *net, VkCommandBuffer commands) {
+/* What was begun is ended and sent off. */
+static vknn_status sent(vknn_net *net, int which, VkCommandBuffer commands) {
     NET(net);
     const VkSubmitInfo info = {
         .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands};
     VK("recording commands", EndCommandBuffer(commands));
-    TRY(go(net, 1, &info));
-    return finish(net);
+    return go(net, which, 1, &info);
 }
 
 static vknn_status ready(vknn_net *net) {
@@ -1142,13 +1373,15 @@ static vknn_status make_commands(vknn_net *net) {
     const VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
         .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT, .queueFamilyIndex = c->facts.family};
     VkCommandBufferAllocateInfo request = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandBufferCount = net->submits + 1};
-    KEEP(net->commands, net->submits + 1);
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+        .commandBufferCount = net->submits + 1 + PIECES};
+    KEEP(net->commands, net->submits + 1 + PIECES);
     KEEP(net->infos, net->submits);
     VK("making a command pool", CreateCommandPool(c->device, &pool, NULL, &net->commands_pool));
     request.commandPool = net->commands_pool;
     VK("allocating command buffers", AllocateCommandBuffers(c->device, &request, net->commands));
-    VK("making a fence", CreateFence(c->device, &fence, NULL, &net->fence));
+    for (int i = 0; i <= PIECES; i++)
+        VK("making a fence", CreateFence(c->device, &fence, NULL, &net->fences[i]));
     return VKNN_OK;
 }
 
@@ -1160,48 +1393,121 @@ static vknn_status check_blob(vknn_net *net, uint32_t index) {
     return VKNN_OK;
 }
 
-/* Weights go up, in pieces where the host does not reach the device's memory. */
-static vknn_status load_weights(vknn_net *net) {
+/* Commands and fence of the piece of the ring that is being filled. */
+static int piece_of(const vknn_net *net) { return 1 + net->piece % PIECES; }
+
+static vknn_status send_piece(vknn_net *net) {
+    const int which = piece_of(net);
+    if (!net->filled) return VKNN_OK;
+    net->filled = 0;
+    net->piece++;
+    TRY(synchronized(net, &net->blocks[RING], 1));
+    return sent(net, which, net->commands[net->submits + (uint32_t)which]);
+}
+
+/* A weight goes up, through the ring where the host does not reach the device's memory. */
+static vknn_status upload(vknn_net *net, const use *u) {
     NET(net);
-    const uint64_t piece = 4 << 20;
-    const place ring = {&net->blocks[RING], 0};
-    for (uint32_t i = 0; i < net->file.blob_count; i++) {
-        const weight *w = &net->weights[i];
-        const vkb_blob *blob = &net->file.blobs[i];
-        if (w->bytes) TRY(check_blob(net, i));
-        for (uint64_t at = 0, size; at < w->bytes; at += size) {
-            const place target = {w->at.in, w->at.offset + at};
-            uint64_t left = at < blob->nbytes ? blob->nbytes - at : 0;
-            uint8_t *into = target.in->host ? target.in->host + target.offset : NULL;
-            size = into || w->bytes - at < piece ? w->bytes - at : piece;
-            if (left > size) left = size;
-            if (!into && !ring.in->bytes) {
-                ring.in->bytes = piece;
-                TRY(make_block(net, ring.in, UPLOAD));
+    const weight *w = weight_of(u);
+    const vkb_blob *blob = &net->file.blobs[u->index];
+    for (uint64_t at = 0, size; at < w->bytes; at += size) {
+        const place target = {&w->in->block, w->offset + at};
+        const place source = {&net->blocks[RING], (uint64_t)(piece_of(net) - 1) * PIECE + net->filled};
+        const VkCommandBuffer to = net->commands[net->submits + (uint32_t)piece_of(net)];
+        uint64_t left = at < blob->nbytes ? blob->nbytes - at : 0;
+        uint8_t *into = target.in->host ? target.in->host + target.offset : NULL;
+        size = into || w->bytes - at < PIECE - net->filled ? w->bytes - at : PIECE - net->filled;
+        if (left > size) left = size;
+        if (!into) {
+            if (!source.in->buffer) {
+                source.in->bytes = PIECES * PIECE;
+                TRY(make_block(net, source.in, UPLOAD));
             }
-            if (!into) into = ring.in->host;
-            memcpy(into, net->file.data + blob->offset + at, (size_t)left);
-            memset(into + left, 0, (size_t)(size - left));
-            if (target.in->host) continue;
-            TRY(synchronized(net, ring.in, 1));
-            TRY(begin(net, net->commands[net->submits]));
-            copy(c, net->commands[net->submits], ring, target, size);
-            TRY(done(net, net->commands[net->submits]));
+            if (!net->filled) {
+                TRY(finish(net, piece_of(net)));
+                TRY(begin(net, to));
+            }
+            into = source.in->host + source.offset;
         }
+        memcpy(into, net->file.data + blob->offset + at, (size_t)left);
+        memset(into + left, 0, (size_t)(size - left));
+        if (target.in->host) continue;
+        copy(c, to, source, target, size);
+        net->filled += (uint32_t)size; /* stays a multiple of 64 */
+        if (net->filled == PIECE) TRY(send_piece(net));
     }
-    if (ring.in->bytes) free_block(c, ring.in);
-    for (uint32_t i = WEIGHTS; i < net->block_count; i++) TRY(synchronized(net, &net->blocks[i], 1));
+    return VKNN_OK;
+}
+
+/* Loads the weights, from one on, that lie where that one does and that no other net has loaded. */
+static vknn_status load_shelf(vknn_net *net, shelf *in, uint32_t first, int in_place) {
+    vknn_context *c = net->context;
+    if (!in->block.buffer) {
+        vknn_status status = make_block(net, &in->block, in_place ? SHARED : DEVICE);
+        if (status) return free_block(c, &in->block), status;
+    }
+    for (int loaded = 0; loaded < 2; loaded++) { /* they are when all of them are there */
+        for (use *u = net->weights + first; u < net->weights + net->file.blob_count; u++) {
+            if (!u->of || weight_of(u)->in != in || weight_of(u)->loaded) continue;
+            if (loaded) weight_of(u)->loaded = 1;
+            else {
+                TRY(check_blob(net, u->index));
+                u->sums = 1;
+                TRY(upload(net, u));
+            }
+        }
+        if (loaded) break;
+        TRY(synchronized(net, &in->block, 1));
+        TRY(send_piece(net));
+        for (int i = 1; i <= PIECES; i++) TRY(finish(net, i));
+    }
+    return VKNN_OK;
+}
+
+/* A net that comes second waits for those that are being loaded, and loads what the first one could not. */
+static vknn_status load_weights(vknn_net *net, int in_place) {
+    vknn_context *c = net->context;
+    for (uint32_t i = 0; i < net->file.blob_count; i++) {
+        const use *u = &net->weights[i];
+        vknn_status status = VKNN_OK;
+        shelf *in;
+        if (!u->of) continue;
+        in = weight_of(u)->in;
+        MUTEX(lock, &in->lock);
+        if (!weight_of(u)->loaded) status = load_shelf(net, in, i, in_place);
+        MUTEX(unlock, &in->lock);
+        TRY(status);
+        if (!u->sums) TRY(check_blob(net, i));
+    }
+    if (net->blocks[RING].buffer) free_block(c, &net->blocks[RING]);
+    net->blocks[RING].bytes = 0;
     return VKNN_OK;
 }
 
 /* ---- Pipelines ---- */
 
-static vknn_status make_pipeline(vknn_net *net, uint32_t index, vknn_message *why) {
+static void unmake_pipeline(vknn_context *c, pipeline *p) {
+    c->vk.DestroyPipeline(c->device, p->handle, NULL);
+    c->vk.DestroyPipelineLayout(c->device, p->layout, NULL);
+    c->vk.DestroyDescriptorSetLayout(c->device, p->set, NULL);
+    p->handle = VK_NULL_HANDLE;
+    p->layout = VK_NULL_HANDLE;
+    p->set = VK_NULL_HANDLE;
+}
+
+static void drop_pipeline(vknn_context *c, use *u) {
+    pipeline *p = (pipeline *)(void *)leave(&c->pipelines, u);
+    if (!p) return;
+    unmake_pipeline(c, p);
+    MUTEX(destroy, &p->lock);
+    allocated(&c->options, p, 0);
+}
+
+static vknn_status make_pipeline(vknn_net *net, uint32_t index, pipeline *made, vknn_message *why) {
     vknn_context *const c = net->context;
     const bundle *b = &net->file;
     const vkb_pipeline *p = &b->pipelines[index];
     const vkb_module *m = &b->modules[p->module];
-    pipeline *made = &net->pipelines[index];
     VkDescriptorSetLayoutBinding slots[MOST_SLOTS];
     VkSpecializationMapEntry entries[MOST_CONSTANTS];
     const VkDescriptorSetLayoutCreateInfo set = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
@@ -1219,11 +1525,10 @@ static vknn_status make_pipeline(vknn_net *net, uint32_t index, vknn_message *wh
         p->constants, entries, p->constants * sizeof(vkb_constant), b->constants + p->first_constants};
     const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo lanes = {
         .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
-        .requiredSubgroupSize = net->plan->subgroup_size};
-    const int sized = net->plan->subgroup_size && net->plan->subgroup_size != c->facts.subgroup.subgroupSize;
+        .requiredSubgroupSize = sized(net)};
     VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
         .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-            .pNext = sized ? &lanes : NULL,
+            .pNext = sized(net) ? &lanes : NULL,
             .flags = p->flags & 1 ? VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT : 0,
             .stage = VK_SHADER_STAGE_COMPUTE_BIT,
             .pName = "main",
@@ -1258,14 +1563,20 @@ THREAD_FUNCTION(work, argument) {
     mutex *lock = &j->net->context->lock;
     for (;;) {
         vknn_message message;
-        vknn_status status;
+        vknn_status status = VKNN_OK;
         uint32_t index;
+        pipeline *p;
         MUTEX(lock, lock);
-        while (j->next < j->net->file.pipeline_count && !j->net->pipelines[j->next].used) j->next++;
+        while (j->next < j->net->file.pipeline_count && !j->net->pipelines[j->next].of) j->next++;
         index = j->status ? j->net->file.pipeline_count : j->next++;
         MUTEX(unlock, lock);
         if (index >= j->net->file.pipeline_count) return 0;
-        if (!(status = make_pipeline(j->net, index, &message))) continue;
+        p = (pipeline *)(void *)j->net->pipelines[index].of;
+        MUTEX(lock, &p->lock); /* another net may be making it */
+        if (!p->handle && (status = make_pipeline(j->net, index, p, &message)))
+            unmake_pipeline(j->net->context, p);
+        MUTEX(unlock, &p->lock);
+        if (!status) continue;
         MUTEX(lock, lock);
         j->status = status;
         j->message = message;
@@ -1273,15 +1584,33 @@ THREAD_FUNCTION(work, argument) {
     }
 }
 
+/* How many pipelines are new to the context; UINT32_MAX: out of memory. */
+static uint32_t join_pipelines(vknn_net *net) {
+    vknn_context *c = net->context;
+    uint32_t made = 0;
+    for (uint32_t i = 0; i < net->plan->steps; i++) {
+        uint32_t index = net->steps[i].pipeline;
+        use *u = &net->pipelines[index];
+        if (net->steps[i].kind != VKB_STEP_DISPATCH || u->of) continue;
+        if (!join(net, &c->pipelines, u, index, sizeof(pipeline), same_pipeline)) return UINT32_MAX;
+        if (u->next) continue;
+        MUTEX(init, &pipeline_of(net, &net->steps[i])->lock);
+        made++;
+    }
+    return made;
+}
+
 static vknn_status make_pipelines(vknn_net *net) {
     NET(net);
     job j = {net, 0, VKNN_OK, {{0}}};
     thread threads[16];
-    uint32_t used = 0, started = 0, most = c->options.threads ? c->options.threads : 4;
+    uint32_t made, started = 0, most = c->options.threads ? c->options.threads : 4;
     KEEP(net->pipelines, net->file.pipeline_count);
-    for (uint32_t i = 0; i < net->plan->steps; i++)
-        if (net->steps[i].kind == VKB_STEP_DISPATCH) used += !net->pipelines[net->steps[i].pipeline].used++;
-    for (most = most < 16 ? most : 16; started + 1 < most && 2 * (started + 1) < used; started++)
+    MUTEX(lock, &c->sharing);
+    made = join_pipelines(net);
+    MUTEX(unlock, &c->sharing);
+    if (made == UINT32_MAX) NO_MEMORY;
+    for (most = most < 16 ? most : 16; started + 1 < most && 2 * (started + 1) < made; started++)
         if (!thread_start(&threads[started], work, &j)) break;
     work(&j);
     for (uint32_t i = 0; i < started; i++) thread_join(threads[i]);
@@ -1317,7 +1646,7 @@ static vknn_status bind_buffers(vknn_net *net) {
     for (uint32_t i = 0; i < net->plan->steps; i++) {
         const vkb_step *s = &net->steps[i];
         if (s->kind != VKB_STEP_DISPATCH) continue;
-        request.pSetLayouts = &net->pipelines[s->pipeline].set;
+        request.pSetLayouts = &pipeline_of(net, s)->set;
         VK("allocating descriptors", AllocateDescriptorSets(c->device, &request, &net->sets[i]));
         for (uint32_t k = 0; k < s->bindings; k++) {
             const vkb_binding *binding = &b->bindings[s->first_bindings + k];
@@ -1371,7 +1700,7 @@ static void record_step(vknn_net *net, VkCommandBuffer to, uint32_t index) {
     const vknn_context *c = net->context;
     const vkb_step *s = &net->steps[index];
     if (s->kind == VKB_STEP_DISPATCH) {
-        const pipeline *p = &net->pipelines[s->pipeline];
+        const pipeline *p = pipeline_of(net, s);
         uint32_t push = net->file.pipelines[s->pipeline].push_bytes;
         c->vk.CmdBindPipeline(to, VK_PIPELINE_BIND_POINT_COMPUTE, p->handle);
         c->vk.CmdBindDescriptorSets(
@@ -1435,49 +1764,22 @@ vknn_status vknn_reset(vknn_net *net) {
     for (uint32_t i = 0; i < net->plan->states; i++) {
         const vkb_state *s = &net->states[i];
         const place at = net->places[s->input];
-        if (s->blob != VKB_NONE) copy(c, to, net->weights[s->blob].at, at, s->nbytes);
+        if (s->blob != VKB_NONE) copy(c, to, place_of(&net->weights[s->blob]), at, s->nbytes);
         else c->vk.CmdFillBuffer(to, at.in->buffer, at.offset, rounded(s->nbytes, 4), 0);
     }
-    return done(net, to);
+    TRY(sent(net, 0, to));
+    return finish(net, 0);
 }
 
 /* ---- Nets ---- */
 
-static vknn_status map_file(vknn_net *net, const char *path) {
-    NET(net);
-#if defined(_WIN32)
-    HANDLE file = CreateFileA(path, GENERIC_READ, FILE_SHARE_READ, NULL, OPEN_EXISTING, 0, NULL), map = NULL;
-    LARGE_INTEGER size = {{0, 0}};
-    if (file != INVALID_HANDLE_VALUE && GetFileSizeEx(file, &size) && (uint64_t)size.QuadPart <= SIZE_MAX)
-        map = CreateFileMappingA(file, NULL, PAGE_READONLY, 0, 0, NULL);
-    if (map) net->mapped = MapViewOfFile(map, FILE_MAP_READ, 0, 0, 0);
-    net->mapped_bytes = (size_t)size.QuadPart;
-    if (map) CloseHandle(map);
-    if (file != INVALID_HANDLE_VALUE) CloseHandle(file);
-    if (!net->mapped)
-        FAIL(VKNN_ERROR_FILE, "%.500s cannot be opened and mapped (error %lu)", path, GetLastError());
-#else
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat is = {.st_size = 0};
-    void *at = MAP_FAILED;
-    if (file < 0) FAIL(VKNN_ERROR_FILE, "%.500s cannot be opened: %s", path, strerror(errno));
-    if (!fstat(file, &is) && S_ISREG(is.st_mode) && is.st_size > 0 && (uint64_t)is.st_size <= SIZE_MAX)
-        at = mmap(NULL, (size_t)is.st_size, PROT_READ, MAP_PRIVATE, file, 0);
-    close(file);
-    if (at == MAP_FAILED) FAIL(VKNN_ERROR_FILE, "%.500s is empty, or no file that can be mapped", path);
-    net->mapped = at;
-    net->mapped_bytes = (size_t)is.st_size;
-#endif
-    return VKNN_OK;
-}
-
 static vknn_status open_net(
     vknn_net *net, const char *path, const void *bytes, size_t size, const vknn_net_options *o) {
     NET(net);
+    net->pinned = o->sha256 != NULL;
     net->limit = (uint64_t)((o->time_limit > 1e9 ? 1e9 : o->time_limit > 0 ? o->time_limit : 30) * 1e9);
     if (path) {
-        TRY(map_file(net, path));
-        bytes = net->mapped;
+        if (!(bytes = net->mapped = map_file(path, &net->mapped_bytes, why))) return VKNN_ERROR_FILE;
         size = net->mapped_bytes;
     }
     /* What is pinned is not read again from a file that others may write to in the meantime. */
@@ -1489,20 +1791,13 @@ static vknn_status open_net(
     TRY(choose_plan(net, o));
     TRY(make_memory(net, o));
     TRY(make_commands(net));
-    TRY(load_weights(net));
+    TRY(load_weights(net, c->unified && !o->staged));
     TRY(make_pipelines(net));
     TRY(bind_buffers(net));
     TRY(record(net, net->commands, net->infos, VK_NULL_HANDLE));
     TRY(vknn_reset(net));
-#if !defined(_WIN32)
-    /* The weights are on the device: of the file they need no memory. */
-    if (net->mapped && !net->copied && net->file.data_bytes) {
-        const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE),
-                        first = (uintptr_t)net->file.data / page * page;
-        madvise(
-            (void *)first, (size_t)((uintptr_t)net->file.data + net->file.data_bytes - first), MADV_DONTNEED);
-    }
-#endif
+    /* The weights are on the device. */
+    if (net->mapped && !net->copied && net->file.data_bytes) forget(net->file.data, net->file.data_bytes);
     MUTEX(lock, &c->lock);
     save_cache(c);
     MUTEX(unlock, &c->lock);
@@ -1538,7 +1833,10 @@ vknn_status vknn_net_open_memory(vknn_context *c, const void *bytes, size_t size
 /* The device is done with the net. One that is lost may still be at work: then all of it is waited for. */
 static void settle(vknn_net *net) {
     vknn_context *c = net->context;
-    if (net->in_flight && c->vk.WaitForFences(c->device, 1, &net->fence, VK_TRUE, UINT64_MAX) != VK_SUCCESS) {
+    for (int i = 0; i <= PIECES; i++) {
+        if (!(net->in_flight >> i & 1) ||
+            c->vk.WaitForFences(c->device, 1, &net->fences[i], VK_TRUE, UINT64_MAX) == VK_SUCCESS)
+            continue;
         MUTEX(lock, &c->lock);
         c->vk.DeviceWaitIdle(c->device);
         MUTEX(unlock, &c->lock);
@@ -1551,23 +1849,20 @@ void vknn_net_close(vknn_net *net) {
     if (!net) return;
     c = net->context;
     settle(net);
-    c->vk.DestroyFence(c->device, net->fence, NULL);
+    for (int i = 0; i <= PIECES; i++) c->vk.DestroyFence(c->device, net->fences[i], NULL);
     c->vk.DestroyCommandPool(c->device, net->commands_pool, NULL);
     c->vk.DestroyDescriptorPool(c->device, net->pool, NULL);
     for (uint32_t i = 0; i < net->view_count; i++) c->vk.DestroyBufferView(c->device, net->views[i], NULL);
-    for (uint32_t i = 0; net->pipelines && i < net->file.pipeline_count; i++) {
-        c->vk.DestroyPipeline(c->device, net->pipelines[i].handle, NULL);
-        c->vk.DestroyPipelineLayout(c->device, net->pipelines[i].layout, NULL);
-        c->vk.DestroyDescriptorSetLayout(c->device, net->pipelines[i].set, NULL);
-    }
-    for (uint32_t i = 0; i < net->block_count; i++) free_block(c, &net->blocks[i]);
-#if defined(_WIN32)
-    if (net->mapped) UnmapViewOfFile(net->mapped);
-#else
-    if (net->mapped) munmap(net->mapped, net->mapped_bytes);
-#endif
+    MUTEX(lock, &c->sharing); /* others compare with the file until here */
+    for (uint32_t i = 0; net->pipelines && i < net->file.pipeline_count; i++)
+        if (net->pipelines[i].of) drop_pipeline(c, &net->pipelines[i]);
+    for (uint32_t i = 0; net->weights && i < net->file.blob_count; i++)
+        if (net->weights[i].of) drop_weight(net, &net->weights[i]);
+    MUTEX(unlock, &c->sharing);
+    for (uint32_t i = 0; i < BLOCKS; i++) free_block(c, &net->blocks[i]);
+    unmap_file(net->mapped, net->mapped_bytes);
     allocated(&c->options, net->copied, 0);
-    for (kept *k = net->kept, *next; k; k = next) next = k->next, allocated(&c->options, k, 0);
+    give_back(net, NULL);
     allocated(&c->options, net, 0);
 }
 
@@ -1575,13 +1870,13 @@ const char *vknn_net_message(const vknn_net *net) { return net->message.text; }
 
 uint64_t vknn_net_memory(const vknn_net *net) {
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i < net->block_count; i++) bytes += net->blocks[i].bytes;
+    for (uint32_t i = 0; i < BLOCKS; i++) bytes += net->blocks[i].bytes;
+    for (uint32_t i = 0; i < net->file.blob_count; i++)
+        if (net->weights[i].of) bytes += weight_of(&net->weights[i])->bytes;
     return bytes;
 }
 
 /* ---- Ports ---- */
-
-static const uint8_t element_bytes[] = {4, 2, 1, 1, 2, 2, 4, 4, 8, 8, 1, 8};
 
 uint32_t vknn_ports(const vknn_net *net, vknn_direction direction) {
     uint32_t count = 0;
@@ -1717,15 +2012,15 @@ vknn_status vknn_borrow(
 /* ---- Runs ---- */
 
 static vknn_status start(vknn_net *net, const VkSubmitInfo *infos) {
-    TRY(finish(net)); /* an earlier run that was given up on */
+    TRY(finish(net, 0)); /* an earlier run that was given up on */
     TRY(synchronized(net, net->host[VKNN_INPUT], 1));
-    return go(net, net->submits, infos);
+    return go(net, 0, net->submits, infos);
 }
 
 vknn_status vknn_submit(vknn_net *net) { return start(net, net->infos); }
 
 vknn_status vknn_wait(vknn_net *net) {
-    TRY(finish(net));
+    TRY(finish(net, 0));
     return synchronized(net, net->host[VKNN_OUTPUT], 0);
 }
 
@@ -1897,7 +2192,7 @@ static vknn_status measure(vknn_net *net, uint32_t runs, VkQueryPool queries, Vk
     return VKNN_OK;
 }
 
-vknn_status vknn_profile(vknn_net *net, uint32_t runs, char **json) {
+static vknn_status profile(vknn_net *net, uint32_t runs, char **json) {
     NET(net);
     const VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
         .queryType = VK_QUERY_TYPE_TIMESTAMP,
@@ -1909,7 +2204,6 @@ vknn_status vknn_profile(vknn_net *net, uint32_t runs, char **json) {
     VkSubmitInfo *infos;
     double *times;
     vknn_status status;
-    *json = NULL;
     TRY(ready(net));
     if (!runs) FAIL(VKNN_ERROR_ARGUMENT, "a profile takes one run at least");
     if (!c->facts.timestamp_bits) FAIL(VKNN_ERROR_DEVICE, "%s has no timestamps", c->facts.base.deviceName);
@@ -1926,4 +2220,13 @@ vknn_status vknn_profile(vknn_net *net, uint32_t runs, char **json) {
     }
     c->vk.DestroyQueryPool(c->device, queries, NULL);
     return status ? status : write_profile(net, runs, times, json);
+}
+
+vknn_status vknn_profile(vknn_net *net, uint32_t runs, char **json) {
+    kept *const before = net->kept;
+    vknn_status status;
+    *json = NULL;
+    status = profile(net, runs, json);
+    give_back(net, before);
+    return status;
 }

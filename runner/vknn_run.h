@@ -9,7 +9,11 @@
  *     vknn_run(net);
  *     vknn_get(net, "prob", scores, sizeof scores);
  *
- * A net is used by one thread at a time; several nets, in several threads, may share a context.
+ * A net is used by one thread at a time; several nets, in several threads, may share a context. They are opened
+ * and closed in any thread, and what is equal is there once: weights on the device (by their bytes; also those of
+ * another bundle), and pipelines. So a bundle that is opened again takes its arenas alone. Bundles that are pinned
+ * share among themselves, as the bytes of others may change while they are read. Device memory of weights is
+ * freed, in blocks of 64 MiB or one weight, with the last net that uses any of a block.
  * A bundle holds shaders, which are programs: pin those that come from elsewhere by their SHA-256.
  */
 #ifndef VKNN_RUN_H
@@ -98,7 +102,7 @@ typedef struct vknn_net_options {
     double time_limit;      /* seconds of a run; 0: 30 */
     int keeps_memory;       /* vknn_net_open_memory: the caller keeps the bytes until the net is closed */
     int staged;             /* 1: through staging memory even where the device shares the host's */
-    uint64_t memory_limit;  /* bytes of device memory; 0: what the device says is free */
+    uint64_t memory_limit;  /* bytes of device memory that are taken anew; 0: what the device says is free */
 } vknn_net_options;
 
 /* An input or output. Texts live as long as the net. */
@@ -126,7 +130,7 @@ VKNN_API const char *vknn_status_name(vknn_status status);
 VKNN_API vknn_status vknn_devices(const vknn_context_options *options, char **text, vknn_message *why);
 VKNN_API void vknn_free(const vknn_context_options *options, void *memory);
 
-/* `why` may be null wherever it stands. */
+/* `why` may be null wherever it stands. Texts are UTF-8, paths too (also on Windows). */
 VKNN_API vknn_status vknn_context_create(const vknn_context_options *options, vknn_context **context,
                                          vknn_message *why);
 /* All nets must be closed. Writes the cache. */
@@ -143,7 +147,8 @@ VKNN_API void vknn_net_close(vknn_net *net);
 
 /* What the last call on this net that failed has to say. */
 VKNN_API const char *vknn_net_message(const vknn_net *net);
-VKNN_API uint64_t vknn_net_memory(const vknn_net *net); /* bytes of device memory, weights included */
+/* Bytes of device memory that the net uses: arenas, staging memory and weights, those too that others share. */
+VKNN_API uint64_t vknn_net_memory(const vknn_net *net);
 
 VKNN_API uint32_t vknn_ports(const vknn_net *net, vknn_direction direction); /* how many */
 VKNN_API vknn_status vknn_describe(vknn_net *net, vknn_direction direction, uint32_t index, vknn_port *port);
