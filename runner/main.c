@@ -2,16 +2,17 @@
 #include "vknn_run.h"
 #include <ctype.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define COMPLAIN(status, ...) (fprintf(stderr, "vknn-run: " __VA_ARGS__), fputc('\n', stderr), status)
+#define COMPLAIN(status, ...) (complain(__VA_ARGS__), status)
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
 enum { MOST_HEADER = 9999, MOST_RUNS = 1000000, BEST = 5 };
 static const char usage[] =
     "usage: vknn-run net.vkb [--input NAME=FILE.npy]... [--output NAME=FILE.npy]... [options]\n"
-    "       vknn-run net.vkb --test     run the bundle's example: 0, or 1 and how far off it is\n"
+    "       vknn-run net.vkb --test [--json]  run the bundle's example: 0, or 1 and how far off it is\n"
     "       vknn-run --devices          list the Vulkan devices\n"
     "  --shape TEXT, --target NAME      which plan: shapes as \"data=3,224,224\"; else the first that suits\n"
     "  --device NAME, --cache DIR       a device's number, part of its name or UUID; keep pipelines there\n"
@@ -20,6 +21,70 @@ static const char usage[] =
     "  --sha256 HEX, --robust           refuse other bundles; shaders cannot reach outside of buffers\n"
     "  --staged                         use staging memory even where the device shares the host's\n"
     "  --time-limit S, --memory-limit N seconds of a run (30); bytes of device memory\n";
+
+/* How put() writes: line ends are kept; as JSON, where all but ASCII is \\u...; within quotes of JSON. */
+enum { LINES = 1, JSON = 2, QUOTED = 4 };
+#define NO_CHARACTER 0x110000u /* with the byte that is no UTF-8 */
+
+/* The character that begins here; returns where the next one does. Texts end with 0, which continues none. */
+static const unsigned char *decoded(const unsigned char *at, uint32_t *character) {
+    static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
+    uint32_t first = *at, more = first < 0xc0 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3, value, i = 1;
+    *character = first < 0x80 ? first : NO_CHARACTER | first;
+    for (value = first & (0x3f >> more); i <= more && (at[i] & 0xc0) == 0x80; i++)
+        value = value << 6 | (at[i] & 0x3f);
+    if (!more || first > 0xf4 || i <= more || value < least[more] || value > 0x10ffff || value >> 11 == 0x1b)
+        return at + 1;
+    *character = value;
+    return at + i;
+}
+
+/* Whether a character steers terminals or hides: controls, marks of direction, spaces of no width, tags. */
+static int steers(uint32_t c) {
+    static const uint32_t ranges[][2] = {{0, 31}, {127, 159}, {0xad, 0xad}, {0x61c, 0x61c}, {0x200b, 0x200f},
+        {0x2028, 0x202e}, {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff}};
+    for (size_t i = 0; i < COUNT(ranges); i++)
+        if (c >= ranges[i][0] && c <= ranges[i][1])
+            return 1;
+    return c >= NO_CHARACTER;
+}
+
+/* A text that others made, a bundle or a driver: what could steer a terminal is escaped. */
+static void put(FILE *file, const char *text, int how) {
+    uint32_t c;
+    for (const unsigned char *at = (const unsigned char *)text, *next; *at; at = next) {
+        next = decoded(at, &c);
+        int closes = how & QUOTED && (c == '"' || c == '\\');
+        int plain = how & JSON ? c >= 32 && c < 127 && !closes : !steers(c);
+        if (plain || (c == '\n' && how & LINES)) {
+            fwrite(at, 1, (size_t)(next - at), file);
+        } else if (how & JSON) {
+            c = c < NO_CHARACTER ? c : 0xfffd;
+            if (c > 0xffff)
+                fprintf(file, "\\u%04x", (unsigned)(0xd7c0 + (c >> 10))), c = 0xdc00 | (c & 0x3ff);
+            fprintf(file, "\\u%04x", (unsigned)c);
+        } else if (c < 256 || c >= NO_CHARACTER) {
+            fprintf(file, "\\x%02x", (unsigned)(c & 255));
+        } else {
+            fprintf(file, c > 0xffff ? "\\U%08x" : "\\u%04x", (unsigned)c);
+        }
+    }
+}
+
+#if defined(__GNUC__)
+__attribute__((format(printf, 1, 2)))
+#endif
+static void complain(const char *format, ...) {
+    char text[6000];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    fputs("vknn-run: ", stderr);
+    put(stderr, text, 0);
+    fputc('\n', stderr);
+}
+
 /* By vknn_type. */
 static const char *const types[] = {"<f4", "<f2", "|i1", "|u1", "<i2", "<u2",
                                     "<i4", "<u4", "<i8", "<u8", "|b1", "<f8"};
@@ -92,24 +157,29 @@ static int write_npy(const char *path, const vknn_port *port, const void *data) 
     return 0;
 }
 
-/* The five best classes of an output with labels. */
+/* The five best classes of an output with labels, of which there may be more than elements. */
 static void show_labels(const vknn_net *net, const vknn_port *port, const void *data) {
+    const size_t elements = port->type == VKNN_FLOAT32 ? port->bytes / 4 : port->bytes;
+    const uint32_t count = port->labels < elements ? port->labels : (uint32_t)elements;
     double last = 0, best = 0;
     uint32_t before = 0, chosen = 0;
-    for (int n = 0; n < BEST && chosen < port->labels; n++, last = best, before = chosen) {
-        chosen = port->labels;
-        for (uint32_t i = 0; i < port->labels; i++) {
+    for (int n = 0; n < BEST && (!n || chosen < count); n++, last = best, before = chosen) {
+        chosen = count;
+        for (uint32_t i = 0; i < count; i++) {
             double value = port->type == VKNN_FLOAT32 ? ((const float *)data)[i]
                            : port->type == VKNN_INT8  ? ((const int8_t *)data)[i]
                                                       : ((const uint8_t *)data)[i];
             value = port->quantized ? port->scale * (value - port->zero_point) : value;
             if ((!n || value < last || (value == last && i > before)) &&
-                (chosen == port->labels || value > best))
+                (chosen == count ? value == value : value > best)) /* what is no number is no class */
                 best = value, chosen = i;
         }
-        const char *text = chosen < port->labels ? vknn_label(net, port, chosen) : NULL;
-        if (text)
-            printf("%10.6f  %s\n", best, text);
+        const char *text = chosen < count ? vknn_label(net, port, chosen) : NULL;
+        if (text) {
+            printf("%10.6f  ", best);
+            put(stdout, text, 0);
+            putchar('\n');
+        }
     }
 }
 
@@ -169,11 +239,78 @@ static int take_outputs(vknn_net *net, char **given, int labels) {
 }
 
 /* A text to a file, or to standard output where no file is named. */
-static int write_text(const char *path, const char *text) {
+static int write_text(const char *path, const char *text, int how) {
     FILE *file = path ? fopen(path, "w") : stdout;
-    int good = file && fputs(text, file) >= 0 && (path ? !fclose(file) : !fflush(file));
+    if (file)
+        put(file, text, how);
+    int good = file && !ferror(file);
+    good = file && (path ? !fclose(file) : !fflush(file)) && good;
     path = path ? path : "standard output";
     return good ? 0 : COMPLAIN(1, "%s cannot be written: %s", path, strerror(errno));
+}
+
+/* A number of vknn_test's text: infinities and what is no number are texts. */
+static void put_number(const char *name, const char *text) {
+    const char *quote = text[strspn(text, "0123456789.e+-")] ? "\"" : "";
+    printf(", \"%s\": %s%s%s", name, quote, text, quote);
+}
+
+/* vknn_test's line on an output, without the name before it, as an object of JSON. */
+static void put_compared(const char *name, const char *line) {
+    static const char *const fields[] = {"wrong", "elements", "max_abs", "absolute", "relative"};
+    char is[5][32];
+    static const char format[] =
+        ": %31[0-9] of %31[0-9] elements are off, the most by %31s (allowed: %31s + %31s";
+    int found = sscanf(line, format, is[0], is[1], is[2], is[3], is[4]);
+    fputs("{\"output\": \"", stdout);
+    put(stdout, name, JSON | QUOTED);
+    printf("\", \"compared\": %s", strncmp(line, ": not compared", 14) ? "true" : "false");
+    for (int i = 0; found == 5 && i < 5; i++)
+        put_number(fields[i], is[i]);
+    if (sscanf(line, ": %31[0-9] elements, not %31[0-9]", is[0], is[1]) == 2)
+        printf(", \"wrong\": %s, \"elements\": %s, \"expected\": %s", is[1], is[0], is[1]);
+    putchar('}');
+}
+
+/* What vknn_test tells: of each output, in their order, a line that begins with its name. Names may hold
+ * anything, line ends too. */
+static int show_lines(vknn_net *net, char *text, int json) {
+    vknn_port port;
+    for (uint32_t i = 0; text && !vknn_describe(net, VKNN_OUTPUT, i, &port); i++) {
+        size_t length = strlen(port.name);
+        char *line = text + length, *end = strncmp(text, port.name, length) ? NULL : strchr(line, '\n');
+        if (!end)
+            return COMPLAIN(1, "the test's text is not as it should be: %s", text);
+        *end = 0;
+        text = end + 1;
+        if (json) {
+            fputs(i ? ",\n" : "\n", stdout);
+            put_compared(port.name, line);
+        } else {
+            put(stdout, port.name, 0);
+            puts(line);
+        }
+    }
+    return 0;
+}
+
+/* The test as JSON. Where a device has timestamps, a run's profile begins with what it is and which plan ran;
+ * quotes within texts are escaped there, so that what comes next is found. */
+static int show_json(
+    const vknn_context *context, vknn_net *net, char *text, char *profile, const char *error) {
+    char *end = profile ? strstr(profile, ", \"runs\": ") : NULL;
+    if (end) {
+        *end = 0;
+        put(stdout, profile, JSON | LINES);
+    } else {
+        fputs("{\"device\": \"", stdout);
+        put(stdout, vknn_context_device(context), JSON | QUOTED);
+        fputs("\", \"driver\": null, \"target\": null, \"shapes\": null, \"precision\": null", stdout);
+    }
+    printf(", \"ok\": %s, \"error\": %s", *error ? "false" : "true", *error ? "\"" : "null");
+    put(stdout, error, JSON | QUOTED);
+    fputs(*error ? "\", \"outputs\": [" : ", \"outputs\": [", stdout);
+    return show_lines(net, text, 1) | write_text(NULL, "]}\n", LINES);
 }
 
 /* A number above 0 and at most `most`; 0 for a text that is none. */
@@ -195,7 +332,7 @@ typedef struct arguments {
     vknn_context_options where;
     vknn_net_options what;
     const char *bundle, *json, *runs, *hash, *limit, *memory;
-    int test, devices, profile;
+    int test, devices, profile, as_json;
     uint8_t sha256[32];
     char **inputs, **outputs; /* "NAME=FILE", a null pointer behind the last */
 } arguments;
@@ -211,7 +348,7 @@ static int parsed(arguments *a, int argc, char **argv) {
         {"--input", &input, NULL},            {"--output", &output, NULL},
         {"--test", NULL, &a->test},           {"--devices", NULL, &a->devices},
         {"--robust", NULL, &a->where.robust}, {"--staged", NULL, &a->what.staged},
-        {"--profile", NULL, &a->profile}};
+        {"--profile", NULL, &a->profile},     {"--json", NULL, &a->as_json}};
     for (int i = 1, inputs = 0, outputs = 0; i < argc; i++) {
         size_t k = 0;
         while (k < COUNT(options) && strcmp(argv[i], options[k].name))
@@ -239,28 +376,36 @@ static int parsed(arguments *a, int argc, char **argv) {
     a->what.sha256 = a->hash && digest(a->hash, a->sha256) ? a->sha256 : NULL;
     return (a->bundle || a->devices) && !a->limit == !a->what.time_limit &&
            !a->memory == !a->what.memory_limit && !a->hash == !a->what.sha256 &&
-           (!a->runs || number(a->runs, MOST_RUNS));
+           (!a->runs || (uint32_t)number(a->runs, MOST_RUNS)) && (!a->as_json || a->test) &&
+           (!a->test || !(a->profile || a->runs || *a->inputs)); /* it has runs and inputs of its own */
+}
+
+static int test(const vknn_context *context, vknn_net *net, const arguments *a, char **text) {
+    vknn_status code = vknn_test(net, text);
+    char error[1100] = "", *profile = NULL;
+    int status = code ? failed(code, vknn_net_message(net)) : 0;
+    if (code)
+        sprintf(error, "%s: %.1023s", vknn_status_name(code), vknn_net_message(net));
+    int ran = !code || code == VKNN_ERROR_DIFFERS, taken = ran ? take_outputs(net, a->outputs, 0) : 0, shown;
+    if (ran && a->as_json && vknn_profile(net, 1, &profile))
+        profile = NULL;
+    shown = a->as_json ? show_json(context, net, *text, profile, error)
+                       : show_lines(net, *text, 0) | write_text(NULL, "", LINES);
+    vknn_free(&a->where, profile);
+    return status ? status : taken ? taken : shown;
 }
 
 static int run(vknn_net *net, const arguments *a, char **text) {
     uint32_t runs = a->runs ? (uint32_t)number(a->runs, MOST_RUNS) : a->profile ? 10 : 1;
-    vknn_status code = VKNN_OK;
-    int status = a->test ? 0 : set_inputs(net, a->inputs, a->profile);
-    if (status)
-        return status;
-    if (a->test)
-        code = vknn_test(net, text);
-    else if (a->profile)
-        code = vknn_profile(net, runs, text);
-    for (uint32_t i = 0; !a->test && !a->profile && !code && i < runs; i++)
+    int status = set_inputs(net, a->inputs, a->profile);
+    vknn_status code = !status && a->profile ? vknn_profile(net, runs, text) : VKNN_OK;
+    for (uint32_t i = 0; !status && !a->profile && !code && i < runs; i++)
         code = vknn_run(net);
-    if (*text)
-        status = write_text(a->test ? NULL : a->json, *text);
-    if (code)
-        status = failed(code, vknn_net_message(net));
-    if (code && code != VKNN_ERROR_DIFFERS)
-        return status;
-    return take_outputs(net, a->outputs, !a->test && !a->profile) | status;
+    if (status || code)
+        return status ? status : failed(code, vknn_net_message(net));
+    status = *text ? write_text(a->json, *text, JSON | LINES) : 0;
+    int taken = take_outputs(net, a->outputs, !a->profile);
+    return status ? status : taken;
 }
 
 int main(int argc, char **argv) {
@@ -276,11 +421,13 @@ int main(int argc, char **argv) {
         fputs(usage, stderr);
     } else if (a.devices) {
         vknn_status code = vknn_devices(&a.where, &text, &why);
-        status = code ? failed(code, why.text) : write_text(NULL, text);
+        status = code ? failed(code, why.text) : write_text(NULL, text, LINES);
     } else {
         vknn_status code = vknn_context_create(&a.where, &context, &why);
         code = code ? code : vknn_net_open_file(context, a.bundle, &a.what, &net, &why);
-        status = code ? failed(code, why.text) : run(net, &a, &text);
+        status = code     ? failed(code, why.text)
+                 : a.test ? test(context, net, &a, &text)
+                          : run(net, &a, &text);
     }
     vknn_free(&a.where, text);
     vknn_net_close(net);

@@ -7,6 +7,7 @@ const char *vknn_status_name(vknn_status s) { return (void)s, ""; }
 vknn_status vknn_devices(const vknn_context_options *o, char **t, vknn_message *w) { return (void)o, (void)t, (void)w, 1; }
 void vknn_free(const vknn_context_options *o, void *m) { (void)o, (void)m; }
 vknn_status vknn_context_create(const vknn_context_options *o, vknn_context **c, vknn_message *w) { return (void)o, (void)c, (void)w, 1; }
+const char *vknn_context_device(const vknn_context *c) { return (void)c, ""; }
 void vknn_context_destroy(vknn_context *c) { (void)c; }
 vknn_status vknn_net_open_file(vknn_context *c, const char *p, const vknn_net_options *o, vknn_net **n, vknn_message *w) { return (void)c, (void)p, (void)o, (void)n, (void)w, 1; }
 void vknn_net_close(vknn_net *n) { (void)n; }

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from vknn.bundle.records import BundleExample
+from vknn.bundle.records import BundleExample, BundlePlan
 from vknn.bundle.schema import Direction
 
 
@@ -51,6 +51,12 @@ class Difference:
         return not self.wrong and not self.note
 
 
+def unanswered(plan: BundlePlan) -> list[str]:
+    """Names of the outputs for which a plan's example has no answer: nothing compares them."""
+    answered = {id(example.port) for example in plan.examples}
+    return [port.name for port in plan.outputs if id(port) not in answered]
+
+
 def differences(
     examples: Sequence[BundleExample], outputs: Mapping[str, np.ndarray], by: str
 ) -> list[Difference]:
@@ -69,12 +75,13 @@ def difference(example: BundleExample, got: np.ndarray, by: str) -> Difference:
         note = f"{got.dtype}{list(got.shape)} in place of {expected.dtype}{list(expected.shape)}"
         return Difference(name, by, np.inf, np.inf, expected.size, expected.size, None, note)
     with np.errstate(all="ignore"):
-        a, b = got.astype(np.float64), expected.astype(np.float64)
+        b = expected.astype(np.float64)
         # Numbers that are no numbers, and infinite ones, have to be the same.
-        same = (got == expected) | (np.isnan(a) & np.isnan(b))
-        error = np.where(same, 0.0, np.abs(a - b))
+        same = (got == expected) | (np.isnan(got) & np.isnan(expected))
+        error = np.where(same, 0.0, _distance(got, expected))
         error = np.where(np.isfinite(error), error, np.inf)
         limit = example.absolute + example.relative * np.where(np.isfinite(b), np.abs(b), 0.0)
+        limit = np.minimum(limit, np.finfo(np.float64).max)
         share = np.where(same, 0.0, error / limit)
     worst = int(share.argmax()) if share.size else None
     return Difference(
@@ -86,3 +93,14 @@ def difference(example: BundleExample, got: np.ndarray, by: str) -> Difference:
         expected.size,
         None if worst is None else tuple(map(int, np.unravel_index(worst, expected.shape))),
     )
+
+
+def _distance(got: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """Differences as float64; of integers exact before they are rounded: above 2^53 two of them
+    may be one float64."""
+    if got.dtype.kind not in "iu":
+        found: np.ndarray = np.abs(got.astype(np.float64) - expected.astype(np.float64))
+        return found
+    larger, smaller = np.maximum(got, expected), np.minimum(got, expected)
+    # Modulo 2^64, which the difference is below.
+    return (larger.astype(np.uint64) - smaller.astype(np.uint64)).astype(np.float64)

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from vknn.bundle.records import BundlePlan
-from vknn.errors import DeviceError, VknnError
+from vknn.errors import DeviceError, InputError, VknnError
 from vknn.runtime.spirv.glsl import checkout_root
 
 COMPILERS = ("cc", "gcc", "clang")
@@ -61,7 +61,7 @@ def compiled_program(folder: Path) -> Path:
     program = folder / "vknn-run"
     files = [str(sources / name) for name in ("main.c", "vknn_run.c")]
     command = [compiler, *_FLAGS, *files, "-o", str(program), *_LIBRARIES]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         raise VknnError(f"vknn-run cannot be compiled: {done.stderr.strip()[:2000]}")
     return program
@@ -76,13 +76,25 @@ def run_program(
 ) -> dict[str, np.ndarray]:
     """Outputs of a plan for inputs, by name, computed by vknn-run; ``more``: options of it.
 
-    Raises DeviceError with what it says where it fails.
+    Raises DeviceError with what it says where it fails, and InputError for inputs that are not
+    those of the plan.
     """
+    ports = {port.name: port for port in plan.inputs}
+    if set(ports) != set(feeds):
+        raise InputError(f"inputs are {', '.join(feeds)}, expected {', '.join(ports)}")
     with tempfile.TemporaryDirectory(prefix="vknn-") as name:
         folder = Path(name)
-        command = [str(program), str(bundle), "--target", plan.target, "--shape", plan.shapes]
+        # Whole paths: no name is looked up in PATH, or taken for an option.
+        command = [
+            str(program.absolute()),
+            str(bundle.absolute()),
+            "--target",
+            plan.target,
+            "--shape",
+            plan.shapes,
+        ]
         for number, (port, array) in enumerate(feeds.items()):
-            np.save(folder / f"in{number}.npy", array)
+            np.save(folder / f"in{number}.npy", ports[port].encoded(array))
             command += ["--input", f"{port}={folder}/in{number}.npy"]
         outputs = {port.name: folder / f"out{n}.npy" for n, port in enumerate(plan.outputs)}
         for port, path in outputs.items():
@@ -96,7 +108,10 @@ def run_program(
         if done.returncode:
             told = done.stderr.strip()[-2000:] or f"it ended with {done.returncode}"
             raise DeviceError(f"{os.fspath(program)}: {told}")
-        return {port: np.load(path) for port, path in outputs.items()}
+        try:
+            return {port: np.load(path) for port, path in outputs.items()}
+        except (OSError, ValueError) as error:
+            raise DeviceError(f"{os.fspath(program)} wrote no outputs: {error}") from None
 
 
 def _sources() -> Path | None:

@@ -14,15 +14,15 @@ from vknn.bundle.module_facts import MatrixProduct
 from vknn.bundle.needs import Needs
 from vknn.bundle.record_checks import Tables, part
 from vknn.bundle.schema import NONE, Direction, Feature, PortElement
+from vknn.errors import InputError
 
 
 @dataclass(frozen=True)
-class BundlePort:
-    """An input or output.
+class ArrayPort:
+    """Array that goes in or out, as a bundle and its runner describe it alike.
 
     Attributes:
         name: Its name in the model.
-        direction: Input or output.
         dtype: Its elements, as they lie in its buffer.
         shape: Its sizes; of an output whose size depends on data, at most.
         layout: A letter an axis, "NHWC"; empty where the format has none.
@@ -31,13 +31,9 @@ class BundlePort:
             where they are what they say.
         zero_point: See ``scale``.
         labels: Names of classes.
-        open_axis: The axis whose size depends on data, where ``count`` says so.
-        buffer: Index in the plan's buffers.
-        count: Index of the buffer with the size of its open axis; None where it has none.
     """
 
     name: str
-    direction: Direction
     dtype: np.dtype
     shape: tuple[int, ...]
     layout: str
@@ -45,6 +41,29 @@ class BundlePort:
     scale: float | None
     zero_point: int
     labels: tuple[str, ...]
+
+    def encoded(self, array: object) -> np.ndarray:
+        """A dense array of these sizes and elements. Raises InputError for anything else."""
+        given = type(array).__name__
+        if isinstance(array, (np.ndarray, np.generic)):
+            if array.shape == self.shape and array.dtype == self.dtype:
+                return np.asarray(array, order="C")
+            given = f"{array.dtype}{list(array.shape)}"
+        raise InputError(f"input {self.name!r} is {given}, expected {self.dtype}{list(self.shape)}")
+
+
+@dataclass(frozen=True)
+class BundlePort(ArrayPort):
+    """An input or output, and where it lies in its plan.
+
+    Attributes:
+        direction: Input or output.
+        open_axis: The axis whose size depends on data, where ``count`` says so.
+        buffer: Index in the plan's buffers.
+        count: Index of the buffer with the size of its open axis; None where it has none.
+    """
+
+    direction: Direction
     open_axis: int
     buffer: int
     count: int | None
@@ -192,7 +211,6 @@ class BundlePlan:
         labels = self.tables[schema.LABEL]["text"][first : first + int(row["labels"])]
         return BundlePort(
             self.string(row["name"]),
-            Direction(int(row["direction"])),
             np.dtype(PortElement(int(row["type"])).name.lower()),
             dims,
             self.string(row["layout"]),
@@ -200,6 +218,7 @@ class BundlePlan:
             float(row["scale"]) if row["quantized"] else None,
             int(row["zero_point"]),
             tuple(self.string(text) for text in labels),
+            Direction(int(row["direction"])),
             int(row["open_axis"]),
             int(row["buffer"]),
             None if row["count"] == NONE else int(row["count"]),

@@ -91,13 +91,7 @@ class RestoredPlan(Closing):
                 if port.buffer in kept:
                     continue
                 raise InputError(f"missing input {name!r}")
-            array = feeds[name]
-            if array.shape != port.shape or array.dtype != port.dtype:
-                raise InputError(
-                    f"input {name!r} is {array.dtype}{list(array.shape)}, expected "
-                    f"{port.dtype}{list(port.shape)}"
-                )
-            found[port.buffer] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            found[port.buffer] = port.encoded(feeds[name]).reshape(-1).view(np.uint8)
         return found
 
 

@@ -8,6 +8,8 @@ with Runner("net.vkb", library="libvknn_run.so") as runner:
 from __future__ import annotations
 
 import ctypes
+import math
+import operator
 import os
 import threading
 from collections.abc import Callable, Mapping
@@ -16,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn import environment
+from vknn.bundle.records import ArrayPort
 from vknn.bundle.runner_library import (
     AXES,
     ContextOptions,
@@ -29,40 +32,30 @@ from vknn.bundle.schema import Direction, PortElement
 from vknn.errors import InputError, VknnError
 
 _DIFFERS = 11
+_MOST_RUNS = 1_000_000
 
 
 @dataclass(frozen=True)
-class RunnerPort:
+class RunnerPort(ArrayPort):
     """An input or output of a net that is open.
 
     Attributes:
         name: Its name in the model.
         dtype: Its elements.
         shape: Its sizes; of an output whose size depends on data, at most.
-        layout: A letter an axis, "NHWC"; empty where the format has none.
-        picture: Order of a picture's colours, "RGB"; empty where it takes none.
-        scale: With ``zero_point`` what integers stand for, scale * (stored - zero point); None
-            where they are what they say.
-        zero_point: See ``scale``.
+        layout, picture: A letter an axis, "NHWC"; order of a picture's colours, "RGB"; or empty.
+        scale, zero_point: Of integers that stand for scale * (stored - zero point); None, 0.
         labels: Names of classes.
         is_open: Whether its size depends on data.
     """
 
-    name: str
-    dtype: np.dtype
-    shape: tuple[int, ...]
-    layout: str
-    picture: str
-    scale: float | None
-    zero_point: int
-    labels: tuple[str, ...]
     is_open: bool
 
 
 class Runner:
     """A bundle opened by the C runner, with a context of its own. A context manager.
 
-    One thread at a time may use it; :meth:`cancel` any.
+    One thread at a time may use it; :meth:`cancel` and :meth:`close`, which waits for a run, any.
     """
 
     def __init__(
@@ -100,35 +93,41 @@ class Runner:
         Raises:
             vknn.ModelFormatError: It is damaged, of a newer version, or not the one pinned.
             vknn.DeviceError: There is no driver, no such device, or none that suits.
-            vknn.InputError: There are no such shapes or target.
+            vknn.InputError: There are no such shapes or target, or an option is no such thing.
             vknn.VknnError: There is no library, or it is of another version.
         """
         self._net, self._context = ctypes.c_void_p(), ctypes.c_void_p()
-        self._lib = loaded(library if library is not None else environment.runner())
-        self._lock = threading.Lock()
+        #: One call at a time, but for that of cancel(), which may not meet the net's end.
+        self._lock, self._cancelling = threading.Lock(), threading.Lock()
         self._borrowed: set[str] = set()
+        #: The bytes of a bundle in memory, which the net reads until it is closed.
+        self._bytes = bytes(bundle) if isinstance(bundle, (bytes, bytearray, memoryview)) else None
+        path = None if self._bytes is not None else _text("bundle", bundle)
+        if path == self._bytes:  # neither is there
+            raise InputError("bundle=None: expected a file or its bytes")
         where = ContextOptions(
-            device=_text(device), cache=_text(cache), threads=threads, robust=int(robust)
+            device=_text("device", device),
+            cache=_text("cache", cache),
+            threads=_whole("threads", threads, 1 << 31),
+            robust=bool(robust),
         )
         digest = None if sha256 is None else _digest(sha256)
         what = NetOptions(
-            shapes=_text(shapes),
-            target=_text(target),
+            shapes=_text("shapes", shapes),
+            target=_text("target", target),
             sha256=digest,
-            time_limit=time_limit,
-            memory_limit=memory_limit,
-            staged=int(staged),
+            time_limit=_seconds(time_limit),
+            memory_limit=_whole("memory_limit", memory_limit, 1 << 63),
+            staged=bool(staged),
             keeps_memory=1,
         )
+        self._lib = loaded(library if library is not None else environment.runner())
         why = Message()
         create = self._lib.vknn_context_create
         code = create(ctypes.byref(where), ctypes.byref(self._context), ctypes.byref(why))
         raise_status(code, why.words)
-        #: The bytes of a bundle in memory, which the net reads until it is closed.
-        self._bytes = bytes(bundle) if isinstance(bundle, (bytes, bytearray, memoryview)) else None
         more = (ctypes.byref(what), ctypes.byref(self._net), ctypes.byref(why))
         if self._bytes is None:
-            path = os.fsencode(bundle)  # type: ignore[arg-type]
             code = self._lib.vknn_net_open_file(self._context, path, *more)
         else:
             size = len(self._bytes)
@@ -152,14 +151,16 @@ class Runner:
     @property
     def device(self) -> str:
         """Name of the device."""
-        self._open()
-        return str(self._lib.vknn_context_device(self._context).decode("utf-8", "replace"))
+        with self._lock:
+            self._open()
+            return str(self._lib.vknn_context_device(self._context).decode("utf-8", "replace"))
 
     @property
     def memory(self) -> int:
         """Bytes of device memory in use, weights among them."""
-        self._open()
-        return int(self._lib.vknn_net_memory(self._net))
+        with self._lock:
+            self._open()
+            return int(self._lib.vknn_net_memory(self._net))
 
     def run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Outputs for inputs, by name; an input that was borrowed may be left out.
@@ -169,6 +170,8 @@ class Runner:
         """
         with self._lock:
             self._open()
+            if not isinstance(feeds, Mapping):
+                raise InputError(f"inputs are {type(feeds).__name__}, expected arrays by name")
             left = [n for n in self.inputs if n not in feeds and n not in self._borrowed]
             if left:
                 raise InputError(f"missing input {', '.join(map(repr, left))}")
@@ -187,8 +190,9 @@ class Runner:
 
     def cancel(self) -> None:
         """A wait, in another thread, ended soon."""
-        if self._net:
-            self._lib.vknn_cancel(self._net)
+        with self._cancelling:
+            if self._net:
+                self._lib.vknn_cancel(self._net)
 
     def reset(self) -> None:
         """State takes its first values again."""
@@ -197,7 +201,8 @@ class Runner:
     def borrow(self, name: str) -> np.ndarray:
         """The memory of an input or output itself, as an array of its shape.
 
-        It must not be touched while a run is under way, or after :meth:`close`.
+        It must not be touched while a run is under way, or after :meth:`close`. It keeps the
+        runner alive.
         """
         with self._lock:
             self._open()
@@ -211,8 +216,9 @@ class Runner:
             if not size.value:
                 return np.zeros(port.shape, port.dtype)
             assert data.value is not None
-            raw = memoryview((ctypes.c_uint8 * size.value).from_address(data.value))
-            return np.frombuffer(raw, port.dtype).reshape(port.shape)
+            raw = (ctypes.c_uint8 * size.value).from_address(data.value)
+            raw.runner = self  # type: ignore[attr-defined]
+            return np.frombuffer(memoryview(raw), port.dtype).reshape(port.shape)
 
     def test(self) -> tuple[bool, str]:
         """The bundle's example run: whether it is within its tolerances, and a line an output.
@@ -231,12 +237,13 @@ class Runner:
     def profile(self, runs: int = 10) -> str:
         """Times of each step as JSON, the means of so many runs, for ``vknn report``.
 
-        Raises DeviceError where the device has no timestamps.
+        Raises DeviceError where the device has no timestamps, InputError for no, or absurd, runs.
         """
+        count = _whole("runs", runs, _MOST_RUNS)
         with self._lock:
             self._open()
             text = ctypes.c_void_p()
-            code = self._lib.vknn_profile(self._net, runs, ctypes.byref(text))
+            code = self._lib.vknn_profile(self._net, count, ctypes.byref(text))
             told = self._taken(text)
             self._check(code)
             return told
@@ -247,26 +254,20 @@ class Runner:
         return getattr(self._lib, name), self._net
 
     def close(self) -> None:
-        """Release of everything; may be called twice."""
-        net, self._net = self._net, ctypes.c_void_p()
-        context, self._context = self._context, ctypes.c_void_p()
-        if net:
-            self._lib.vknn_net_close(net)
-        if context:
-            self._lib.vknn_context_destroy(context)
+        """Release of everything; may be called twice. Waits for a run in another thread."""
+        with self._lock:
+            with self._cancelling:
+                net, self._net = self._net, ctypes.c_void_p()
+            context, self._context = self._context, ctypes.c_void_p()
+            if net:
+                self._lib.vknn_net_close(net)
+            if context:
+                self._lib.vknn_context_destroy(context)
 
     def _set(self, name: str, array: np.ndarray) -> None:
-        port = self._port(name, Direction.INPUT)
-        if array.shape != port.shape or array.dtype != port.dtype:
-            raise InputError(
-                f"input {name!r} is {array.dtype}{list(array.shape)}, expected "
-                f"{port.dtype}{list(port.shape)}"
-            )
-        dense = np.ascontiguousarray(array)
-        set_ = self._lib.vknn_set
-        self._check(
-            set_(self._net, name.encode(), dense.ctypes.data_as(ctypes.c_void_p), dense.nbytes)
-        )
+        dense = self._port(name, Direction.INPUT).encoded(array)
+        source = dense.ctypes.data_as(ctypes.c_void_p)
+        self._check(self._lib.vknn_set(self._net, name.encode(), source, dense.nbytes))
 
     def _get(self, port: RunnerPort) -> np.ndarray:
         shape = port.shape
@@ -333,14 +334,40 @@ class Runner:
             raise VknnError("the runner was closed")
 
 
-def _text(value: str | os.PathLike[str] | None) -> bytes | None:
-    return None if value is None else os.fsencode(value)
+def _text(name: str, value: object) -> bytes | None:
+    """A text or path as C takes it, which ends at the first zero byte."""
+    if value is None:
+        return None
+    try:
+        found = os.fsencode(value)  # type: ignore[arg-type]
+    except (TypeError, UnicodeEncodeError):
+        raise InputError(f"{name}={value!r}: this is no text") from None
+    if b"\0" in found:
+        raise InputError(f"{name}={value!r}: texts have no zero bytes")
+    return found
+
+
+def _whole(name: str, value: object, most: int) -> int:
+    """A number that C's type holds, where ctypes would cut it."""
+    try:
+        found = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        found = -1
+    if not 0 <= found <= most:
+        raise InputError(f"{name}={value!r}: expected a whole number from 0 to {most:,}")
+    return found
+
+
+def _seconds(value: object) -> float:
+    if not isinstance(value, (int, float, np.number)) or not 0 <= float(value) < math.inf:
+        raise InputError(f"time_limit={value!r}: expected seconds")
+    return float(value)
 
 
 def _digest(text: str) -> ctypes.Array[ctypes.c_uint8]:
     try:
         data = bytes.fromhex(text)
-    except ValueError:
+    except (TypeError, ValueError):
         data = b""
     if len(data) != 32:
         raise InputError(f"sha256={text!r}: expected 64 hexadecimal digits")

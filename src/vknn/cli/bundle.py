@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from vknn.bundle.comparison import Difference
+from vknn.bundle.comparison import Difference, unanswered
 from vknn.bundle.inventory import inventory, layer_documents
 from vknn.bundle.native import program_here
 from vknn.bundle.reader import Bundle
@@ -111,12 +111,18 @@ def _check(args: argparse.Namespace, bundle: Bundle, plans: Sequence[BundlePlan]
                 rows += [(plan, row) for row in try_program(bundle, plan, snapshot, program)]
     rows.sort(key=lambda row: row[0].index)
     good = all(row.ok for _, row in rows)
+    left = [(plan, name) for plan in wanted for name in unanswered(plan)]
     if args.json:
         checks = [{"plan": p.index, "target": p.target, **r.to_json()} for p, r in rows]
         document = {"file": bundle.file, "sha256": bundle.sha256, "device": name, "ok": good}
-        write_json({**document, "checks": checks, "not tried": reason})
+        silent = [{"plan": p.index, "target": p.target, "output": name} for p, name in left]
+        write_json({**document, "checks": checks, "not compared": silent, "not tried": reason})
         return 0 if good else 1
-    show(_check_table(f"{bundle.file} on {name}", rows))
+    table = _check_table(f"{bundle.file} on {name}", rows)
+    for plan, output in left:
+        told = "not compared, the example has no answer for it"
+        table.add_row(*map(_cell, (plan.index, plan.target, "", output, "", "", "", told)))
+    show(table)
     if reason:
         show(Text(f"vknn-run was not tried: {reason}"))
     return 0 if good else 1
