@@ -95,7 +95,7 @@ def runner_profile(document: dict[str, Any], name: str) -> Profile:
 
 
 def page_document(document: dict[str, Any], name: str) -> dict[str, Any]:
-    """What :func:`vknn.reports.page` draws of a runner's document, as far as a ``.vkprof`` has it.
+    """Document for :func:`vknn.reports.page` of a runner's: as much of a ``.vkprof`` as that knows.
 
     ``means`` says of how many runs its times are the means. It has neither buffers nor kernels.
     """
