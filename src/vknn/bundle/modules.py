@@ -1,7 +1,7 @@
 """Modules of a plan's pipelines: cut as the runtime cuts them, then swept.
 
 The runtime itself does not sweep: the compilers of llvmpipe, RADV and Turnip took as long with
-swept modules (squeezenet: 0.3 to 0.5 s of CPU time in all), and the sweep's 3 ms a module came on
+swept modules (squeezenet: 0.3 to 0.5 s of CPU time in all), and the sweep's 6 ms a module came on
 top.
 """
 
