@@ -155,6 +155,8 @@ def test_steps_as_the_plan_has_them(model: Path, tmp_path: Path) -> None:
         ({"shapes": {"data": ()}}, InputError, "has no axes .rank 0.; .*--shape data="),
         ({"shapes": {"data": (3, -8, 8)}}, InputError, "sizes begin at 1"),
         ({"shapes": {"data": (3, 8.5, 8)}}, InputError, "not whole numbers"),
+        ({"shapes": {"data": (3, True, 8)}}, InputError, "not whole numbers"),
+        ({"shapes": [{}, {"data": SHAPE}]}, InputError, "two sets of shapes are alike: data=3,8,8"),
         ({"shapes": {"dato": (3, 8, 8)}}, InputError, "'dato': there is no such input"),
         ({"shapes": []}, InputError, "no set of shapes"),
         ({"shapes": [{"data": SHAPE}] * 2}, InputError, "two sets of shapes are alike"),

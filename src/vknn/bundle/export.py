@@ -157,6 +157,7 @@ def export(
             for network in networks:
                 try:
                     told.append(_add(tables, network, target, options, names))
+                    _check_shapes(told)
                 except ExportError as error:
                     where = f"{target.name}: " if len(wanted) > 1 else ""
                     reasons.update(dict.fromkeys(where + reason for reason in error.reasons))
@@ -240,9 +241,16 @@ def _sets(shapes: Shapes | Sequence[Shapes] | None) -> list[Shapes]:
     return found
 
 
+def _check_shapes(told: Sequence[ExportedPlan]) -> None:
+    """Check that the last plan is none that is there: sets may differ by what the model says."""
+    *others, last = told
+    if any((p.target, p.shapes) == (last.target, last.shapes) for p in others):
+        raise InputError(f"two sets of shapes are alike: {last.shapes:.200}")
+
+
 def _shape(name: str, dims: Any) -> tuple[int, ...]:
     whole = isinstance(dims, Sequence) and not isinstance(dims, str | bytes)
-    if not whole or not all(isinstance(d, int | np.integer) for d in dims):
+    if not whole or not all(isinstance(d, int | np.integer) and d is not True for d in dims):
         raise InputError(f"the shape of input {name!r:.200} is {dims!r:.80}, not whole numbers")
     if any(not 0 < d < 1 << 31 for d in dims):
         raise InputError(f"the shape of input {name!r:.200} is {tuple(dims)}: sizes begin at 1")

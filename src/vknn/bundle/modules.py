@@ -21,3 +21,8 @@ _swept = functools.lru_cache(maxsize=256)(swept)
 def swept_keys(dispatches: Sequence[Dispatch]) -> list[PipelineKey]:
     """The key of each dispatch's pipeline, with a module of what its constants leave alone."""
     return [replace(key, spirv=_swept(key.spirv)) for key in pipeline_keys(dispatches, shipped)]
+
+
+def forget() -> None:
+    """Modules that were swept before are swept anew: for measurements."""
+    _swept.cache_clear()
