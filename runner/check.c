@@ -114,13 +114,13 @@ static void sha256_of(const uint8_t *bytes, uint64_t size, size_t hole, uint8_t 
 
 /* ---- What checks are written with ---- */
 
-static const struct kind { const char *name; size_t record_bytes, view, count; } kinds[VKB_SECTIONS] = {
+static const struct kind { uint16_t record_bytes, view, count; } kinds[VKB_SECTIONS] = {
 #define KIND(many, one, ONE) \
-    [VKB_SECTION_##ONE] = {#many, sizeof(vkb_##one), offsetof(bundle, many), offsetof(bundle, one##_count)},
+    [VKB_SECTION_##ONE] = {sizeof(vkb_##one), offsetof(bundle, many), offsetof(bundle, one##_count)},
     VKB_TABLES(KIND)
 #undef KIND
 #define KIND(name, NAME) \
-    [VKB_SECTION_##NAME] = {#name, 1, offsetof(bundle, name), offsetof(bundle, name##_bytes)},
+    [VKB_SECTION_##NAME] = {1, offsetof(bundle, name), offsetof(bundle, name##_bytes)},
     VKB_BYTES(KIND)
 #undef KIND
 };
@@ -143,13 +143,14 @@ static vknn_status damaged(const bundle *b, vknn_message *why, const void *recor
 }
 
 /* These leave a check where a rule is broken; `b` and `why` are those around them. */
+#if defined(VKNN_SMALL) /* rules as texts take 5 KB */
+#define NEED_THAT(r, field, ok, rule) \
+    do { if (!(ok)) return damaged(b, why, r, #field, (uint64_t)(r)->field, "of this field"); } while (0)
+#else
 #define NEED_THAT(r, field, ok, rule) \
     do { if (!(ok)) return damaged(b, why, r, #field, (uint64_t)(r)->field, rule); } while (0)
-#if defined(VKNN_SMALL) /* rules as texts take 4 KB */
-#define NEED(r, field, ok) NEED_THAT(r, field, ok, "of this field")
-#else
-#define NEED(r, field, ok) NEED_THAT(r, field, ok, #ok)
 #endif
+#define NEED(r, field, ok) NEED_THAT(r, field, ok, #ok)
 #define TRY(call) do { vknn_status tried = (call); if (tried) return tried; } while (0)
 #define EACH(one, r, from, count) for (const vkb_##one *r = (from), *r##_end = r + (count); r < r##_end; r++)
 #define EACH_NEEDS(one, many, field, ok) EACH(one, r, b->many, b->one##_count) NEED(r, field, ok);
@@ -214,7 +215,7 @@ static vknn_status check_sections(bundle *b, vknn_message *why) {
         uint32_t alignment = s->kind == VKB_SECTION_DATA ? VKB_DATA_ALIGNMENT : VKB_ALIGNMENT;
         int large = kind->record_bytes == 1 && s->nbytes > UINT32_MAX;
         const uint8_t *at;
-        NEED(s, kind, kind->name && !(seen >> s->kind & 1));
+        NEED(s, kind, kind->record_bytes && !(seen >> s->kind & 1));
         NEED(s, offset, s->offset % alignment == 0 && s->offset >= start);
         NEED_THAT(s, nbytes, within(s->offset, s->nbytes, b->size), "that the section is within the file");
         EACH(section, o, table, s - table)
@@ -619,7 +620,7 @@ static vknn_status bundle_open(bundle *b, const void *bytes, size_t size, const 
                                vknn_message *why) {
     memset(b, 0, sizeof *b);
     for (const struct kind *kind = kinds; kind < kinds + VKB_SECTIONS; kind++)
-        if (kind->name) memcpy((char *)b + kind->view, &bytes, sizeof bytes);
+        if (kind->record_bytes) memcpy((char *)b + kind->view, &bytes, sizeof bytes);
     b->bytes = (const uint8_t *)bytes, b->size = size, b->header = (const vkb_header *)bytes;
     if (!bytes || (uintptr_t)bytes % 8)
         return say(why, "The bundle's bytes have to lie at a multiple of 8: copy them to memory of malloc."),

@@ -65,7 +65,7 @@ typedef pthread_t thread;
     F(GetPhysicalDeviceQueueFamilyProperties) F(GetPhysicalDeviceFormatProperties) \
     F(EnumerateDeviceExtensionProperties) F(CreateDevice) F(GetDeviceProcAddr)
 #define OF_DEVICE(F) \
-    F(DestroyDevice) F(GetDeviceQueue) F(QueueSubmit) F(DeviceWaitIdle) F(AllocateMemory) F(FreeMemory) \
+    F(DestroyDevice) F(GetDeviceQueue) F(QueueSubmit) F(QueueWaitIdle) F(DeviceWaitIdle) F(AllocateMemory) F(FreeMemory) \
     F(MapMemory) F(FlushMappedMemoryRanges) F(InvalidateMappedMemoryRanges) F(CreateBuffer) \
     F(DestroyBuffer) F(GetBufferMemoryRequirements) F(BindBufferMemory) F(CreateBufferView) \
     F(DestroyBufferView) F(CreateShaderModule) F(DestroyShaderModule) F(CreatePipelineCache) \
@@ -325,14 +325,18 @@ static vknn_status checked(vknn_context *c, VkResult code, const char *what, vkn
         what, c->facts.base.deviceName);
 }
 
+static void lock_queue(vknn_context *c, int locked) {
+    if (locked) MUTEX(lock, &c->lock);
+    if (c->options.lock_queue) c->options.lock_queue(c->options.user, locked);
+    if (!locked) MUTEX(unlock, &c->lock);
+}
+
 static vknn_status submitted(
     vknn_context *c, uint32_t count, const VkSubmitInfo *infos, VkFence fence, vknn_message *why) {
     VkResult code;
-    MUTEX(lock, &c->lock);
-    if (c->options.lock_queue) c->options.lock_queue(c->options.user, 1);
+    lock_queue(c, 1);
     code = c->lost ? VK_ERROR_DEVICE_LOST : c->vk.QueueSubmit(c->queue, count, infos, fence);
-    if (c->options.lock_queue) c->options.lock_queue(c->options.user, 0);
-    MUTEX(unlock, &c->lock);
+    lock_queue(c, 0);
     return checked(c, code, "submitting work", why);
 }
 
@@ -868,11 +872,12 @@ vknn_status vknn_devices(const vknn_context_options *options, char **into, vknn_
 
 /* How many of a plan's needs the device does not meet; `text` tells which. */
 static uint32_t lacks(const vknn_context *c, const bundle *b, const vkb_plan *p, char *text, size_t room) {
-    static const char *const features[] = {"16-bit storage", "float16", "int8", "int16", "int64", "float64",
-        "8-bit storage", "integer dot products", "cooperative matrices", "full subgroups", "subgroups",
-        "subgroup votes", "subgroup arithmetic", "subgroup ballots", "subgroup shuffles",
-        "relative subgroup shuffles", "float16 dot products", "the Vulkan memory model",
-        "the Vulkan memory model's device scope"};
+    static const char features[] = "16-bit storage\0float16\0int8\0int16\0int64\0float64\0"
+        "8-bit storage\0integer dot products\0cooperative matrices\0full subgroups\0subgroups\0"
+        "subgroup votes\0subgroup arithmetic\0subgroup ballots\0subgroup shuffles\0"
+        "relative subgroup shuffles\0float16 dot products\0the Vulkan memory model\0"
+        "the Vulkan memory model's device scope\0an ability that this runner does not know";
+    const char *feature = features;
     static const char axes[] = "xyz";
     const VkPhysicalDeviceLimits *l = &c->facts.base.limits;
     const VkPhysicalDeviceSubgroupSizeControlProperties *s = &c->facts.control;
@@ -905,9 +910,10 @@ static uint32_t lacks(const vknn_context *c, const bundle *b, const vkb_plan *p,
             p->group_count[i] > l->maxComputeWorkGroupCount[i])
             LACKS("%u workgroups of %u in %c (not %u of %u)", p->group_count[i], p->group_size[i], axes[i],
                   l->maxComputeWorkGroupCount[i], l->maxComputeWorkGroupSize[i]);
-    for (int i = 0; i < 64; i++)
-        if (p->features & ~c->features & UINT64_C(1) << i)
-            LACKS("%s", i < 19 ? features[i] : "an ability that this runner does not know");
+    for (int i = 0; i < 64; i++) {
+        if (p->features & ~c->features & UINT64_C(1) << i) LACKS("%s", feature);
+        if (i < 19) feature += strlen(feature) + 1;
+    }
     if (p->storage_alignment % l->minStorageBufferOffsetAlignment ||
         p->texel_alignment % l->minTexelBufferOffsetAlignment)
         LACKS("buffers at multiples of %u bytes, texels of %u", p->storage_alignment, p->texel_alignment);
@@ -1837,9 +1843,9 @@ static void settle(vknn_net *net) {
         if (!(net->in_flight >> i & 1) ||
             c->vk.WaitForFences(c->device, 1, &net->fences[i], VK_TRUE, UINT64_MAX) == VK_SUCCESS)
             continue;
-        MUTEX(lock, &c->lock);
-        c->vk.DeviceWaitIdle(c->device);
-        MUTEX(unlock, &c->lock);
+        lock_queue(c, 1);
+        c->vk.QueueWaitIdle(c->queue);
+        lock_queue(c, 0);
     }
     net->in_flight = 0;
 }
