@@ -1,4 +1,4 @@
-"""What it costs the runs of ``vknn profile`` that their samples, report and trace are saved.
+"""Cost of saving: what runs of ``vknn profile`` lose where samples, report and trace are written.
 
     python benchmarks/saving.py net.param --random-weights --shape data=3,224,224
     python benchmarks/saving.py net.param --save            # kept as results/saving.json
