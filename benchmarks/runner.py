@@ -162,6 +162,7 @@ def cross_sizes(folder: Path) -> dict[str, float | None]:
         print("no sizes for aarch64: pip install ziglang", file=sys.stderr)
         return {"program_aarch64": None, "library_aarch64": None}
     zig = (sys.executable, "-m", "ziglang", "cc", "-target", "aarch64-linux-gnu")
+    zig += ("-moutline", "-Wl,--hash-style=gnu")
     program, library = folder / "arm-program", folder / "arm-library"
     compiled(SMALL, [RUNNER / "main.c", RUNNER / "vknn_run.c"], program, zig)
     compiled([*SMALL, *LIBRARY], [RUNNER / "vknn_run.c"], library, zig)

@@ -14,6 +14,9 @@ static const char usage[] =
     "usage: vknn-run net.vkb [--input NAME=FILE.npy]... [--output NAME=FILE.npy]... [options]\n"
     "       vknn-run net.vkb --test [--json]  run the bundle's example: 0, or 1 and how far off it is\n"
     "       vknn-run --devices          list the Vulkan devices\n"
+#if defined(VKNN_SMALL)
+    "docs/phones.md tells the options\n";
+#else
     "  --shape TEXT, --target NAME      which plan: shapes as \"data=3,224,224\"; else the first that suits\n"
     "  --device NAME, --cache DIR       a device's number, part of its name or UUID; keep pipelines there\n"
     "  --runs N, --profile [FILE]       so many runs; time each step, as JSON for vknn report (missing\n"
@@ -21,9 +24,10 @@ static const char usage[] =
     "  --sha256 HEX, --robust           refuse other bundles; shaders cannot reach outside of buffers\n"
     "  --staged                         use staging memory even where the device shares the host's\n"
     "  --time-limit S, --memory-limit N seconds of a run (30); bytes of device memory\n";
+#endif
 
-/* How put() writes: line ends are kept; as JSON, where all but ASCII is \\u...; within quotes of JSON. */
-enum { LINES = 1, JSON = 2, QUOTED = 4 };
+/* How put() writes: line ends are kept; as JSON, where all but ASCII is \\u.... */
+enum { LINES = 1, JSON = 2 };
 #define NO_CHARACTER 0x110000u /* with the byte that is no UTF-8 */
 
 /* The character that begins here; returns where the next one does. Texts end with 0, which continues none. */
@@ -54,8 +58,7 @@ static void put(FILE *file, const char *text, int how) {
     uint32_t c;
     for (const unsigned char *at = (const unsigned char *)text, *next; *at; at = next) {
         next = decoded(at, &c);
-        int closes = how & QUOTED && (c == '"' || c == '\\');
-        int plain = how & JSON ? c >= 32 && c < 127 && !closes : !steers(c);
+        int plain = how & JSON ? c >= 32 && c < 127 : !steers(c);
         if (plain || (c == '\n' && how & LINES)) {
             fwrite(at, 1, (size_t)(next - at), file);
         } else if (how & JSON) {
@@ -249,70 +252,6 @@ static int write_text(const char *path, const char *text, int how) {
     return good ? 0 : COMPLAIN(1, "%s cannot be written: %s", path, strerror(errno));
 }
 
-/* A number of vknn_test's text: infinities and what is no number are texts. */
-static void put_number(const char *name, const char *text) {
-    const char *quote = text[strspn(text, "0123456789.e+-")] ? "\"" : "";
-    printf(", \"%s\": %s%s%s", name, quote, text, quote);
-}
-
-/* vknn_test's line on an output, without the name before it, as an object of JSON. */
-static void put_compared(const char *name, const char *line) {
-    static const char *const fields[] = {"wrong", "elements", "max_abs", "absolute", "relative"};
-    char is[5][32];
-    static const char format[] =
-        ": %31[0-9] of %31[0-9] elements are off, the most by %31s (allowed: %31s + %31s";
-    int found = sscanf(line, format, is[0], is[1], is[2], is[3], is[4]);
-    fputs("{\"output\": \"", stdout);
-    put(stdout, name, JSON | QUOTED);
-    printf("\", \"compared\": %s", strncmp(line, ": not compared", 14) ? "true" : "false");
-    for (int i = 0; found == 5 && i < 5; i++)
-        put_number(fields[i], is[i]);
-    if (sscanf(line, ": %31[0-9] elements, not %31[0-9]", is[0], is[1]) == 2)
-        printf(", \"wrong\": %s, \"elements\": %s, \"expected\": %s", is[1], is[0], is[1]);
-    putchar('}');
-}
-
-/* What vknn_test tells: of each output, in their order, a line that begins with its name. Names may hold
- * anything, line ends too. */
-static int show_lines(vknn_net *net, char *text, int json) {
-    vknn_port port;
-    for (uint32_t i = 0; text && !vknn_describe(net, VKNN_OUTPUT, i, &port); i++) {
-        size_t length = strlen(port.name);
-        char *line = text + length, *end = strncmp(text, port.name, length) ? NULL : strchr(line, '\n');
-        if (!end)
-            return COMPLAIN(1, "the test's text is not as it should be: %s", text);
-        *end = 0;
-        text = end + 1;
-        if (json) {
-            fputs(i ? ",\n" : "\n", stdout);
-            put_compared(port.name, line);
-        } else {
-            put(stdout, port.name, 0);
-            puts(line);
-        }
-    }
-    return 0;
-}
-
-/* The test as JSON. Where a device has timestamps, a run's profile begins with what it is and which plan ran;
- * quotes within texts are escaped there, so that what comes next is found. */
-static int show_json(
-    const vknn_context *context, vknn_net *net, char *text, char *profile, const char *error) {
-    char *end = profile ? strstr(profile, ", \"runs\": ") : NULL;
-    if (end) {
-        *end = 0;
-        put(stdout, profile, JSON | LINES);
-    } else {
-        fputs("{\"device\": \"", stdout);
-        put(stdout, vknn_context_device(context), JSON | QUOTED);
-        fputs("\", \"driver\": null, \"target\": null, \"shapes\": null, \"precision\": null", stdout);
-    }
-    printf(", \"ok\": %s, \"error\": %s", *error ? "false" : "true", *error ? "\"" : "null");
-    put(stdout, error, JSON | QUOTED);
-    fputs(*error ? "\", \"outputs\": [" : ", \"outputs\": [", stdout);
-    return show_lines(net, text, 1) | write_text(NULL, "]}\n", LINES);
-}
-
 /* A number above 0 and at most `most`; 0 for a text that is none. */
 static double number(const char *text, double most) {
     char *end = NULL;
@@ -380,18 +319,11 @@ static int parsed(arguments *a, int argc, char **argv) {
            (!a->test || !(a->profile || a->runs || *a->inputs)); /* it has runs and inputs of its own */
 }
 
-static int test(const vknn_context *context, vknn_net *net, const arguments *a, char **text) {
-    vknn_status code = vknn_test(net, text);
-    char error[1100] = "", *profile = NULL;
-    int status = code ? failed(code, vknn_net_message(net)) : 0;
-    if (code)
-        sprintf(error, "%s: %.1023s", vknn_status_name(code), vknn_net_message(net));
-    int ran = !code || code == VKNN_ERROR_DIFFERS, taken = ran ? take_outputs(net, a->outputs, 0) : 0, shown;
-    if (ran && a->as_json && vknn_profile(net, 1, &profile))
-        profile = NULL;
-    shown = a->as_json ? show_json(context, net, *text, profile, error)
-                       : show_lines(net, *text, 0) | write_text(NULL, "", LINES);
-    vknn_free(&a->where, profile);
+static int test(vknn_net *net, const arguments *a, char **text) {
+    vknn_status code = a->as_json ? vknn_test_json(net, text) : vknn_test(net, text);
+    int status = code ? failed(code, vknn_net_message(net)) : 0, ran = !code || code == VKNN_ERROR_DIFFERS;
+    int taken = ran ? take_outputs(net, a->outputs, 0) : 0;
+    int shown = *text ? write_text(NULL, *text, a->as_json ? JSON | LINES : LINES) : 0;
     return status ? status : taken ? taken : shown;
 }
 
@@ -426,7 +358,7 @@ int main(int argc, char **argv) {
         vknn_status code = vknn_context_create(&a.where, &context, &why);
         code = code ? code : vknn_net_open_file(context, a.bundle, &a.what, &net, &why);
         status = code     ? failed(code, why.text)
-                 : a.test ? test(context, net, &a, &text)
+                 : a.test ? test(net, &a, &text)
                           : run(net, &a, &text);
     }
     vknn_free(&a.where, text);

@@ -294,6 +294,11 @@ static void add_quoted(text *t, const char *before, const char *value) {
     add(t, "\"");
 }
 
+/* JSON has no number for what is not finite: that becomes a text. */
+static void add_number(text *t, const char *before, double value) {
+    add(t, isfinite(value) ? "%s%.7g" : "%s\"%g\"", before, value);
+}
+
 static vknn_status given(text *t, char **into, vknn_message *why) {
     if (!t->failed && into) return *into = t->at, VKNN_OK;
     allocated(t->options, t->at, 0);
@@ -2073,36 +2078,56 @@ static double element(uint32_t type, const uint8_t *at) {
     }
 }
 
-/* How many elements of an output are off; a line about it. */
-static uint64_t compared(vknn_net *net, const vkb_example *e, text *t) {
+/* How many elements of an output are off; the rest of its line, or of its object in JSON. */
+static uint64_t compared(vknn_net *net, const vkb_example *e, text *t, int json) {
     const vkb_port *p = &net->ports[e->port];
     const vkb_blob *blob = &net->file.blobs[e->blob];
     const uint8_t *expected = net->file.data + blob->offset, *got = bytes_of(net, p->buffer, VKNN_OUTPUT);
-    const char *name = bundle_string(&net->file, p->name);
     uint64_t dims[VKNN_MOST_AXES], size = element_bytes[p->type], bytes = bytes_now(net, p, dims), wrong = 0;
+    const number count = bytes / size, answers = blob->nbytes / size;
+    const int wide = p->type == VKB_TYPE_INT64 || p->type == VKB_TYPE_UINT64; /* than doubles tell apart */
     double most = 0;
     if (bytes != blob->nbytes) {
-        add(t, "%s: %llu elements, not %llu\n", name, (number)(bytes / size), (number)(blob->nbytes / size));
-        return 1;
+        if (json) add(t, ", \"wrong\": %llu, \"elements\": %llu, \"expected\": %llu", answers, count, answers);
+        else add(t, ": %llu elements, not %llu", count, answers);
+        return answers ? answers : 1;
     }
     for (uint64_t at = 0; at < bytes; at += size) {
         double a = element(p->type, got + at), b = element(p->type, expected + at), off = fabs(a - b);
-        if (!memcmp(got + at, expected + at, (size_t)size) || a == b || (isnan(a) && isnan(b))) continue;
+        if (!memcmp(got + at, expected + at, (size_t)size) || (a == b && !wide) || (isnan(a) && isnan(b)))
+            continue;
+        if (wide && off < 1) off = 1;
         if (!(off <= most)) most = off;
-        wrong += !(off <= e->absolute + e->relative * fabs(b));
+        wrong += !(off <= e->absolute + e->relative * fabs(b)) || isinf(off);
     }
-    add(t, "%s: %llu of %llu elements are off, the most by %g (allowed: %g + %g of the value)\n", name,
-        (number)wrong, (number)(bytes / size), most, e->absolute, e->relative);
+    if (json) {
+        add(t, ", \"wrong\": %llu, \"elements\": %llu", (number)wrong, count);
+        add_number(t, ", \"max_abs\": ", most);
+        add_number(t, ", \"absolute\": ", e->absolute);
+        add_number(t, ", \"relative\": ", e->relative);
+    } else
+        add(t, ": %llu of %llu elements are off, the most by %g (allowed: %g + %g of the value)",
+            (number)wrong, count, most, e->absolute, e->relative);
     return wrong;
 }
 
-vknn_status vknn_test(vknn_net *net, char **into) {
+/* What it is that ran: the first members of an object of JSON. */
+static void add_about(vknn_net *net, text *t) {
+    const bundle *b = &net->file;
+    add_quoted(t, "{\"device\": ", net->context->facts.base.deviceName);
+    add_quoted(t, ", \"driver\": ", net->context->facts.driver.driverInfo);
+    add_quoted(t, ", \"target\": ", bundle_string(b, net->plan->target));
+    add_quoted(t, ", \"shapes\": ", bundle_string(b, net->plan->shapes));
+    add_quoted(t, ", \"precision\": ", bundle_string(b, net->plan->precision));
+}
+
+/* Runs the example; adds a line, or an object of JSON, an output. */
+static vknn_status tested(vknn_net *net, text *t, int json) {
     NET(net);
     const vkb_example *examples = net->file.examples + net->plan->first_examples;
-    text t = {.options = &c->options};
+    const char *between = "\n{\"output\": ";
     uint64_t wrong = 0;
     uint32_t answers = 0;
-    if (into) *into = NULL;
     for (uint32_t i = 0; i < net->plan->examples; i++)
         answers += net->ports[examples[i].port].direction == VKNN_OUTPUT;
     if (!answers)
@@ -2117,14 +2142,17 @@ vknn_status vknn_test(vknn_net *net, char **into) {
     }
     TRY(vknn_run(net));
     for (uint32_t k = 0, i; k < net->plan->ports; k++) {
+        const char *name = bundle_string(&net->file, net->ports[k].name);
         if (net->ports[k].direction != VKNN_OUTPUT) continue;
         for (i = 0; i < net->plan->examples && examples[i].port != k;) i++;
-        if (i < net->plan->examples) wrong += compared(net, &examples[i], &t);
-        else
-            add(&t, "%s: not compared, the example has no answer for it\n",
-                bundle_string(&net->file, net->ports[k].name));
+        if (json) add_quoted(t, between, name), between = ",\n{\"output\": ";
+        else /* a name is no line of its own */
+            for (; *name; name++) add(t, (unsigned char)*name < 32 ? "\\x%02x" : "%c", (unsigned char)*name);
+        if (json) add(t, ", \"compared\": %s", i < net->plan->examples ? "true" : "false");
+        if (i < net->plan->examples) wrong += compared(net, &examples[i], t, json);
+        else if (!json) add(t, ": not compared, the example has no answer for it");
+        add(t, json ? "}" : "\n");
     }
-    TRY(given(&t, into, why));
     TRY(vknn_reset(net));
     if (wrong)
         FAIL(VKNN_ERROR_DIFFERS,
@@ -2132,6 +2160,35 @@ vknn_status vknn_test(vknn_net *net, char **into) {
             "and see docs/phones.md",
             c->facts.base.deviceName, (number)wrong);
     return VKNN_OK;
+}
+
+vknn_status vknn_test(vknn_net *net, char **into) {
+    NET(net);
+    text t = {.options = &c->options};
+    vknn_status status;
+    if (into) *into = NULL;
+    status = tested(net, &t, 0);
+    if (!status || status == VKNN_ERROR_DIFFERS) TRY(given(&t, into, why));
+    else allocated(t.options, t.at, 0);
+    return status;
+}
+
+vknn_status vknn_test_json(vknn_net *net, char **json) {
+    NET(net);
+    text t = {.options = &c->options};
+    char error[sizeof why->text + 20] = "";
+    vknn_status status;
+    *json = NULL;
+    add_about(net, &t);
+    add(&t, ", \"outputs\": [");
+    status = tested(net, &t, 1);
+    add(&t, "],\n\"ok\": %s, \"error\": ", status ? "false" : "true");
+    append(error, sizeof error, "%s: %s", vknn_status_name(status), why->text);
+    if (status) add_quoted(&t, "", error);
+    else add(&t, "null");
+    add(&t, "}\n");
+    TRY(given(&t, json, why));
+    return status;
 }
 
 /* {"device", "driver", "target", "shapes", "precision", "runs", "steps": [{"label": layers, "op", "kernel"
@@ -2145,11 +2202,7 @@ static vknn_status write_profile(vknn_net *net, uint32_t runs, const double *tim
     text t = {.options = &c->options};
     double end = 0;
     int first = 1;
-    add_quoted(&t, "{\"device\": ", c->facts.base.deviceName);
-    add_quoted(&t, ", \"driver\": ", c->facts.driver.driverInfo);
-    add_quoted(&t, ", \"target\": ", bundle_string(b, net->plan->target));
-    add_quoted(&t, ", \"shapes\": ", bundle_string(b, net->plan->shapes));
-    add_quoted(&t, ", \"precision\": ", bundle_string(b, net->plan->precision));
+    add_about(net, &t);
     add(&t, ", \"runs\": %u, \"steps\": [", runs);
     for (uint32_t i = 0; i < net->plan->steps; i++) {
         const vkb_step *s = &net->steps[i];

@@ -173,6 +173,8 @@ VKNN_API vknn_status vknn_reset(vknn_net *net);  /* state takes its first values
 
 /* Runs the bundle's example, in place of what was set. `text`: a line an output, how far it is off; to be freed; may be null. */
 VKNN_API vknn_status vknn_test(vknn_net *net, char **text);
+/* The same as JSON, with device, driver and plan, also where it fails: docs/files.md. */
+VKNN_API vknn_status vknn_test_json(vknn_net *net, char **json);
 /* Times of so many runs, step by step, as JSON for `vknn profile`; to be freed by vknn_free. */
 VKNN_API vknn_status vknn_profile(vknn_net *net, uint32_t runs, char **json);
 
