@@ -86,7 +86,8 @@ def only_vulkan(folder: Path) -> Path:
 
 def small_flags(target: str) -> tuple[str, ...]:
     """What makes the smallest files."""
-    return (*SMALL, *(ELF_ONLY if "linux" in target else ()))
+    glibc = ("-moutline", "-Wl,--hash-style=gnu") if target == "aarch64-linux-gnu" else ()
+    return (*SMALL, *(ELF_ONLY if "linux" in target else ()), *glibc)
 
 
 def program(target: str) -> Path:

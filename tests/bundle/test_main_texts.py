@@ -71,14 +71,15 @@ def test_a_test_that_differs_is_json(program: Path, tmp_path: Path) -> None:
     wrong = answer.copy()
     wrong.flat[5] += 0.5
     wrong.flat[6] = np.nan
+    wrong.flat[2] = np.inf  # which is within no tolerance
     (tmp_path / "bad.vkb").write_bytes(with_example(bundle, {"data": data}, {"y": wrong}))
     options = ["--test", "--json", "--output", "y=y.npy"]
     done = run(program, "bad.vkb", *options, folder=tmp_path)
     document = json.loads(done.stdout)
     [row] = document["outputs"]
     assert done.returncode == 1 and not document["ok"]
-    assert document["error"].startswith("differs: ") and "(2 elements)" in done.stderr
-    assert (row["wrong"], row["elements"], row["compared"]) == (2, 24, True)
+    assert document["error"].startswith("differs: ") and "(3 elements)" in done.stderr
+    assert (row["wrong"], row["elements"], row["compared"]) == (3, 24, True)
     assert row["max_abs"] in ("nan", "-nan"), "what is no number is a text"
     assert np.array_equal(np.load(tmp_path / "y.npy"), answer)
 
