@@ -35,14 +35,11 @@ sys.path[1:1] = [str(ROOT / "src"), str(ROOT / "tools")]
 
 from counting.layer import headers  # noqa: E402
 from counting.report import between_markers  # noqa: E402
+from exporting import export_times  # noqa: E402
 
 import vknn  # noqa: E402
-from vknn import gc_pause  # noqa: E402
-from vknn.bundle import TARGETS, Bundle, Runner, modules  # noqa: E402
-from vknn.bundle.network import Network  # noqa: E402
+from vknn.bundle import Bundle, Runner  # noqa: E402
 from vknn.bundle.restored import RestoredPlan  # noqa: E402
-from vknn.bundle.segments import planned  # noqa: E402
-from vknn.lowering import LoweringOptions  # noqa: E402
 from vknn.runtime import open_device  # noqa: E402
 
 RUNNER, CACHE = ROOT / "runner", ROOT / ".cache"
@@ -121,7 +118,7 @@ def measured(args: argparse.Namespace, folder: Path) -> dict[str, Any]:
     opened = Bundle.open(bundle)
     weights = sum(plan.weight_bytes for plan in opened.plans)
     figures["bundle_beside_weights"] = (opened.nbytes - weights) / KIB / len(opened.plans)
-    figures |= export_times(args, folder, target, rounds)
+    figures |= export_times(args.network, args.shape, folder, target, rounds)
     figures |= first_answers(args, folder, program, bundle, feeds, rounds)
     figures |= runs_in_turn(library, opened, feeds, rounds)
     figures["host_us"] = null_host_time(args, folder, library, rounds)
@@ -180,40 +177,6 @@ def random_feeds(network: Path, shapes: dict[str, tuple[int, ...]]) -> dict[str,
             .astype(spec.dtype)
             for spec in session.inputs
         }  # fmt: skip
-
-
-def export_times(
-    args: argparse.Namespace, folder: Path, target: str, rounds: int
-) -> dict[str, float | None]:
-    """CPU time of an export from a file, and of planning from it and writing the weights, in turn.
-
-    Each is the least of all rounds, so that modules have been compiled and read; an export sweeps
-    them anew.
-    """
-
-    def exported() -> None:
-        modules.forget()
-        vknn.export(
-            args.network, folder / "timed.vkb", targets=(target,), shapes=args.shape, example=False
-        )
-
-    def planned_alone() -> None:
-        with vknn.Session(args.network, device="cpu") as session, gc_pause.paused():
-            graph = Network(session, args.shape, {}, False).graph()
-            _, plan = planned(graph, TARGETS[target], LoweringOptions())
-            arrays = {id(array): array for array in plan.constants.values()}
-            with (folder / "weights").open("wb") as file:
-                for array in arrays.values():
-                    file.write(np.ascontiguousarray(array).data)
-
-    def milliseconds(work: Callable[[], None]) -> float:
-        begin = time.process_time()
-        work()
-        return (time.process_time() - begin) * 1e3
-
-    times = [(milliseconds(exported), milliseconds(planned_alone)) for _ in range(rounds)]
-    whole, alone = (min(column) for column in zip(*times, strict=True))
-    return {"export_ms": whole, "export_planning_ms": alone, "export_ratio": whole / alone}
 
 
 def target_of(device: Any) -> str:

@@ -65,8 +65,8 @@ typedef pthread_t thread;
     F(GetPhysicalDeviceQueueFamilyProperties) F(GetPhysicalDeviceFormatProperties) \
     F(EnumerateDeviceExtensionProperties) F(CreateDevice) F(GetDeviceProcAddr)
 #define OF_DEVICE(F) \
-    F(DestroyDevice) F(GetDeviceQueue) F(QueueSubmit) F(QueueWaitIdle) F(DeviceWaitIdle) F(AllocateMemory) F(FreeMemory) \
-    F(MapMemory) F(FlushMappedMemoryRanges) F(InvalidateMappedMemoryRanges) F(CreateBuffer) \
+    F(DestroyDevice) F(GetDeviceQueue) F(QueueSubmit) F(QueueWaitIdle) F(DeviceWaitIdle) F(AllocateMemory) \
+    F(FreeMemory) F(MapMemory) F(FlushMappedMemoryRanges) F(InvalidateMappedMemoryRanges) F(CreateBuffer) \
     F(DestroyBuffer) F(GetBufferMemoryRequirements) F(BindBufferMemory) F(CreateBufferView) \
     F(DestroyBufferView) F(CreateShaderModule) F(DestroyShaderModule) F(CreatePipelineCache) \
     F(DestroyPipelineCache) F(GetPipelineCacheData) F(CreateComputePipelines) F(DestroyPipeline) \
@@ -161,13 +161,16 @@ typedef struct place { block *in; uint64_t offset; } place;
 /* A use, by a net, of what nets share: a weight or a pipeline, the one of this number in its bundle. */
 typedef struct use {
     shared *of; /* null: not used */
-    struct use *next;
+    struct use *next, **at; /* among its users; what leads here */
     const vknn_net *net;
     uint64_t bytes; /* that a weight takes; 0: not used */
     uint32_t index;
     int sums; /* whether a weight's were compared */
 } use;
-struct shared { shared *next; use *users; }; /* lives as long as it has users */
+struct shared { shared *next, **at; use *users; }; /* in its list; lives as long as it has users */
+/* So many of a list are looked at, for opening takes time in proportion to a bundle's size; what is not found is
+ * not shared. */
+enum { MOST_LOOKED_AT = 256 };
 typedef struct shelf { /* memory of weights that came with one net */
     block block;
     mutex lock; /* of making the block, and of loading what lies in it */
@@ -1005,30 +1008,28 @@ static pipeline *pipeline_of(const vknn_net *net, const vkb_step *s) {
 static shared *join(vknn_net *net, shared **list, use *u, uint32_t index, size_t size,
     int (*same)(const shared *, const use *, const use *)) {
     shared *s = *list;
+    int left = MOST_LOOKED_AT;
     u->net = net;
     u->index = index;
-    while (s && (s->users->net->pinned != net->pinned || !same(s, s->users, u))) s = s->next;
-    if (!s) {
+    while (s && left-- && (s->users->net->pinned != net->pinned || !same(s, s->users, u))) s = s->next;
+    if (!s || left < 0) {
         if (!(s = allocated(&net->context->options, NULL, size))) return NULL;
         memset(s, 0, size);
-        s->next = *list;
-        *list = s;
+        if ((s->next = *list) != NULL) s->next->at = &s->next;
+        *(s->at = list) = s;
     }
-    u->next = s->users;
-    s->users = u;
+    if ((u->next = s->users) != NULL) u->next->at = &u->next;
+    *(u->at = &s->users) = u;
     return u->of = s;
 }
 
 /* Ends a use; what is returned has no user any more. */
-static shared *leave(shared **list, use *u) {
+static shared *leave(use *u) {
     shared *s = u->of;
-    use **at = &s->users;
-    while (*at != u) at = &(*at)->next;
-    *at = u->next;
+    if ((*u->at = u->next) != NULL) u->next->at = u->at;
     u->of = NULL;
     if (s->users) return NULL;
-    while (*list != s) list = &(*list)->next;
-    *list = s->next;
+    if ((*s->at = s->next) != NULL) s->next->at = s->at;
     return s;
 }
 
@@ -1164,13 +1165,8 @@ static void use_blob(vknn_net *net, uint32_t blob, uint64_t bytes) {
     if (net->weights[blob].bytes < bytes) net->weights[blob].bytes = bytes;
 }
 
-static shared **weights_like(vknn_net *net, uint32_t blob) {
-    return &net->context->weights[net->file.blobs[blob].crc % 64];
-}
-
-static void drop_weight(vknn_net *net, use *u) {
-    vknn_context *c = net->context;
-    weight *w = (weight *)(void *)leave(weights_like(net, u->index), u);
+static void drop_weight(vknn_context *c, use *u) {
+    weight *w = (weight *)(void *)leave(u);
     if (w && w->in && !--w->in->weights) {
         free_block(c, &w->in->block);
         MUTEX(destroy, &w->in->lock);
@@ -1185,7 +1181,7 @@ static vknn_status shelve(vknn_net *net, use *u, shelf **last, uint64_t most) {
     weight *w = weight_of(u);
     if (!*last || (*last)->block.bytes + u->bytes > most) {
         if (!(*last = allocated(&c->options, NULL, sizeof **last))) {
-            drop_weight(net, u);
+            drop_weight(c, u);
             NO_MEMORY;
         }
         memset(*last, 0, sizeof **last);
@@ -1217,7 +1213,7 @@ static vknn_status join_weights(vknn_net *net, uint64_t limit) {
                 "a weight takes %llu bytes, %s allocates %llu at once at most; take a smaller "
                 "network, or fp16",
                 (number)u->bytes, c->facts.base.deviceName, (number)largest);
-        if (!join(net, weights_like(net, i), u, i, sizeof(weight), same_weight)) NO_MEMORY;
+        if (!join(net, &c->weights[net->file.blobs[i].crc % 64], u, i, sizeof(weight), same_weight)) NO_MEMORY;
         if (!u->next) {
             total += u->bytes;
             TRY(shelve(net, u, &last, most));
@@ -1507,7 +1503,7 @@ static void unmake_pipeline(vknn_context *c, pipeline *p) {
 }
 
 static void drop_pipeline(vknn_context *c, use *u) {
-    pipeline *p = (pipeline *)(void *)leave(&c->pipelines, u);
+    pipeline *p = (pipeline *)(void *)leave(u);
     if (!p) return;
     unmake_pipeline(c, p);
     MUTEX(destroy, &p->lock);
@@ -1868,7 +1864,7 @@ void vknn_net_close(vknn_net *net) {
     for (uint32_t i = 0; net->pipelines && i < net->file.pipeline_count; i++)
         if (net->pipelines[i].of) drop_pipeline(c, &net->pipelines[i]);
     for (uint32_t i = 0; net->weights && i < net->file.blob_count; i++)
-        if (net->weights[i].of) drop_weight(net, &net->weights[i]);
+        if (net->weights[i].of) drop_weight(c, &net->weights[i]);
     MUTEX(unlock, &c->sharing);
     for (uint32_t i = 0; i < BLOCKS; i++) free_block(c, &net->blocks[i]);
     unmap_file(net->mapped, net->mapped_bytes);
