@@ -43,8 +43,10 @@ class RunnerPort(ArrayPort):
         name: Its name in the model.
         dtype: Its elements.
         shape: Its sizes; of an output whose size depends on data, at most.
-        layout, picture: A letter an axis, "NHWC"; order of a picture's colours, "RGB"; or empty.
-        scale, zero_point: Of integers that stand for scale * (stored - zero point); None, 0.
+        layout: A letter an axis, "NHWC"; empty where the format has none.
+        picture: Order of a picture's colours, "RGB"; empty where it takes none.
+        scale: Of integers that stand for scale * (stored - zero point); None where they do not.
+        zero_point: See ``scale``.
         labels: Names of classes.
         is_open: Whether its size depends on data.
     """
