@@ -14,6 +14,7 @@ from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.parameters import parameters_of
 from vknn.plan import Binding, DeviceLimits, Dispatch, Plan, View
 from vknn.runtime.spirv import glsl
+from vknn.runtime.spirv.expanded import expanded_kernel
 
 MINIMUM = DeviceLimits()
 DISCRETE = DeviceLimits(
@@ -193,13 +194,12 @@ def _check_binding(binding: Binding, plan: Plan, limits: DeviceLimits, named: st
 
 @functools.cache
 def _variants(kernel: str) -> set[glsl.Variant]:
-    return set(glsl.variants(glsl.read_kernel(glsl.source_root(), kernel), kernel))
+    return set(expanded_kernel(glsl.source_root(), kernel).variants)
 
 
 @functools.cache
 def source(kernel: str) -> str:
-    root = glsl.source_root()
-    return glsl.expand(glsl.read_kernel(root, kernel), f"{kernel}.comp", root)
+    return expanded_kernel(glsl.source_root(), kernel).text
 
 
 @functools.cache

@@ -13,6 +13,7 @@ from vknn.errors import ShaderError, ShapeError
 from vknn.lowering.generated.kernel_parameters import KERNELS
 from vknn.lowering.kit.parameters import by_axis, parameters_of
 from vknn.runtime.spirv import glsl
+from vknn.runtime.spirv.expanded import expanded_kernel
 
 ROOT = Path(__file__).resolve().parents[2]
 CONSTANT = re.compile(r"layout\(constant_id = (\d+)\) const (\w+) (\w+)")
@@ -21,8 +22,7 @@ MACRO = re.compile(r"^#define (\w+) ((?:.*\\\n)*.*)$", re.MULTILINE)
 
 
 def source(kernel: str) -> str:
-    root = glsl.source_root()
-    return glsl.expand(glsl.read_kernel(root, kernel), f"{kernel}.comp", root)
+    return expanded_kernel(glsl.source_root(), kernel).text
 
 
 def block_members(text: str) -> tuple[list[tuple[str, int]], bool]:

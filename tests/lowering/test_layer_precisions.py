@@ -24,6 +24,7 @@ from vknn.ops.convolution.conv import Conv
 from vknn.ops.pooling.pool import GlobalAveragePool
 from vknn.plan import Plan
 from vknn.runtime.spirv import glsl
+from vknn.runtime.spirv.expanded import expanded_kernel
 
 
 def learned(rules: dict[str, str], names: Iterable[str]) -> LayerPrecisions:
@@ -118,8 +119,8 @@ def test_mixed_plans_are_sound(network: str, device: str, precision: str) -> Non
 def check_mixed(plan: Plan) -> None:
     check_plan(plan)
     for dispatch in plan.dispatches:
-        text = glsl.read_kernel(glsl.source_root(), dispatch.kernel)
-        glsl.check_variant(text, dispatch.kernel, dispatch.variant)
+        listed = expanded_kernel(glsl.source_root(), dispatch.kernel).variants
+        glsl.check_variant(listed, dispatch.kernel, dispatch.variant)
 
 
 def test_what_lies_between_is_converted_once() -> None:

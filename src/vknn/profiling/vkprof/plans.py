@@ -16,6 +16,7 @@ from vknn.plan import Barrier, Command, Copy, Dispatch, Fill, Plan, View
 from vknn.profiling.lifetimes import lifetimes
 from vknn.profiling.records import Entry, command_entry, host_entry
 from vknn.runtime.spirv import glsl, modules
+from vknn.runtime.spirv.expanded import expanded_kernel
 from vknn.segment import Segment
 
 #: Names of the constants that every kernel has: the workgroup's size.
@@ -82,13 +83,13 @@ def _with_text(kernel: dict[str, Any]) -> dict[str, Any]:
     name, variant = kernel["kernel"], tuple(kernel["variant"].items())
     root = glsl.source_root()
     if kernel["own"]:
-        text = kernel["glsl"]
-        module = modules.compile_glsl(text, dict(variant), f"{name}.comp")
+        text = glsl.expand(kernel["glsl"], f"{name}.comp", root)
+        module = modules.compile_glsl(kernel["glsl"], dict(variant), f"{name}.comp")
     else:
-        text = glsl.read_kernel(root, name)
+        text = expanded_kernel(root, name).text
         module = modules.spirv(name, variant)
-    expanded = glsl.with_defines(glsl.expand(text, f"{name}.comp", root), dict(variant))
-    return {**kernel, "glsl": expanded, "spirv": base64.b64encode(module).decode()}
+    text = glsl.with_defines(text, dict(variant))
+    return {**kernel, "glsl": text, "spirv": base64.b64encode(module).decode()}
 
 
 def _about(entry: Entry, layers: Collection[str]) -> dict[str, Any]:

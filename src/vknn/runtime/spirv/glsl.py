@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from vknn.errors import ShaderError
@@ -61,13 +61,16 @@ def read_kernel(root: Path, kernel: str) -> str:
         raise ShaderError(f"there is no shader {kernel!r} ({path} does not exist)") from None
 
 
-def expand(text: str, name: str, root: Path) -> str:
-    """``text`` with every ``#include "x"`` replaced by the file ``root``/x, and no vknn pragma."""
+def expand(text: str, name: str, root: Path, files: set[str] | None = None) -> str:
+    """``text`` with every ``#include "x"`` replaced by the file ``root``/x, and no vknn pragma.
+
+    The names of these files are added to ``files``.
+    """
     try:
         text.encode()
     except UnicodeEncodeError as error:
         raise ShaderError(f"{name}: this is no text: {error}") from None
-    lines = _expand(text, name, root, ())
+    lines = _expand(text, name, root, (), set() if files is None else files)
     version = next((i for i, line in enumerate(lines) if _VERSION.match(line)), None)
     if version is None:
         raise ShaderError(f"{name}: has no #version line")
@@ -101,7 +104,7 @@ def with_defines(expanded: str, defines: Mapping[str, str]) -> str:
     return head + line + "".join(f"#define {k} {v}\n" for k, v in defines.items()) + rest
 
 
-def _expand(text: str, name: str, root: Path, above: tuple[str, ...]) -> list[str]:
+def _expand(text: str, name: str, root: Path, above: tuple[str, ...], files: set[str]) -> list[str]:
     if name in above:
         raise ShaderError(f"{name}: includes itself through {' -> '.join((*above, name))}")
     lines: list[str] = []
@@ -115,8 +118,9 @@ def _expand(text: str, name: str, root: Path, above: tuple[str, ...]) -> list[st
             continue
         target = include[1]
         inner = _read_include(root, target, f"{name}:{number}")
+        files.add(target)
         lines.append(f'#line 1 "{target}"')
-        lines += _expand(inner, target, root, (*above, name))
+        lines += _expand(inner, target, root, (*above, name), files)
         lines.append(f'#line {number + 1} "{name}"')
     return lines
 
@@ -165,9 +169,9 @@ def _product(words: list[str], place: str) -> list[Variant]:
     return [tuple(sorted(choice)) for choice in itertools.product(*pairs)]
 
 
-def check_variant(text: str, kernel: str, variant: Variant) -> None:
-    """Check that the kernel lists the variant; raises :class:`ShaderError` if not."""
-    if tuple(sorted(variant)) in variants(text, kernel):
+def check_variant(listed: Collection[Variant], kernel: str, variant: Variant) -> None:
+    """Check that the variant is one of a kernel's; raises :class:`ShaderError` if not."""
+    if tuple(sorted(variant)) in listed:
         return
     asked = " ".join(f"{k}={v}" for k, v in variant) or "without defines"
     raise ShaderError(

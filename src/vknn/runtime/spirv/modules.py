@@ -22,6 +22,7 @@ from vknn import environment
 from vknn.errors import ShaderError
 from vknn.runtime import cachefile, trusted_file
 from vknn.runtime.spirv import cooperative, glsl, shaderc
+from vknn.runtime.spirv.expanded import expanded_kernel
 from vknn.runtime.spirv.glsl import Variant
 from vknn.runtime.spirv.shaderc import ShaderJob
 
@@ -40,10 +41,9 @@ def spirv(kernel: str, variant: Variant = ()) -> bytes:
     for a packaged module that is stale or damaged.
     """
     root = glsl.source_root()
-    text = glsl.read_kernel(root, kernel)
-    variant = tuple(sorted(variant))
-    glsl.check_variant(text, kernel, variant)
-    expanded = glsl.expand(text, f"{kernel}.comp", root)
+    source = expanded_kernel(root, kernel)
+    expanded, variant = source.text, tuple(sorted(variant))
+    glsl.check_variant(source.variants, kernel, variant)
     if glsl.checkout_root() is None:
         return _packaged(kernel, variant, glsl.content_hash(expanded, dict(variant)))
     wanted = ShaderJob(expanded, f"{kernel}.comp", dict(variant))
@@ -51,7 +51,7 @@ def spirv(kernel: str, variant: Variant = ()) -> bytes:
     if held is not None:
         return held
     # What a session is likely to ask for next; it has one precision.
-    near = [v for v in glsl.variants(text, kernel) if _arithmetic(v) == _arithmetic(variant)]
+    near = [v for v in source.variants if _arithmetic(v) == _arithmetic(variant)]
     listed = [variant, *(v for v in near if v != variant)]
     return _compiled([ShaderJob(expanded, f"{kernel}.comp", dict(v)) for v in listed])[0]
 
@@ -180,11 +180,10 @@ def build(root: Path, target: Path, workers: int | None = None) -> int:
     names: list[tuple[str, Variant]] = []
     jobs: list[ShaderJob] = []
     for kernel in glsl.kernels(root):
-        text = glsl.read_kernel(root, kernel)
-        expanded = glsl.expand(text, f"{kernel}.comp", root)
-        for variant in glsl.variants(text, kernel):
+        source = expanded_kernel(root, kernel)
+        for variant in source.variants:
             names.append((kernel, variant))
-            jobs.append(ShaderJob(expanded, f"{kernel}.comp", dict(variant)))
+            jobs.append(ShaderJob(source.text, f"{kernel}.comp", dict(variant)))
     batches = [jobs[i : i + BATCH] for i in range(0, len(jobs), BATCH)]
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
         compiled = pool.map(_compile, batches)

@@ -13,55 +13,20 @@ back. The workgroup size is a constant that its decoration alone names; it stays
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from vknn.runtime.spirv import words
+from vknn.runtime.spirv import operands, words
 
 # Opcodes that only this module needs.
-_SOURCE_CONTINUED, _SOURCE, _SOURCE_EXTENSION, _STRING, _LINE = 2, 3, 4, 7, 8
-_EXT_INST_IMPORT, _EXT_INST, _ENTRY_POINT = 11, 12, 15
-_TYPE_VOID, _TYPE_VECTOR, _TYPE_MATRIX, _TYPE_IMAGE = 19, 23, 24, 25
+_LINE, _NO_LINE, _EXT_INST, _ENTRY_POINT = 8, 317, 12, 15
 _PARAMETER, _FUNCTION_END, _CALL = 55, 56, 57
 _GROUP_DECORATE, _DECORATION_GROUP = 74, 73
-_VECTOR_SHUFFLE, _COMPOSITE_EXTRACT, _COMPOSITE_INSERT = 79, 81, 82
 _LOOP_MERGE, _UNREACHABLE = 246, 255
-_NO_LINE, _MODULE_PROCESSED, _EXECUTION_MODE_ID, _DECORATE_ID = 317, 330, 331, 332
+_EXECUTION_MODE_ID, _DECORATE_ID = 331, 332
 _BUILT_IN = 11  # decoration
-
-_DEBUG = frozenset(
-    (_SOURCE_CONTINUED, _SOURCE, _SOURCE_EXTENSION, words.NAME, words.MEMBER_NAME, _STRING,
-     _LINE, _NO_LINE, _MODULE_PROCESSED)
-)  # fmt: skip
-_ANNOTATIONS = frozenset((words.DECORATE, words.MEMBER_DECORATE, _DECORATE_ID))
-#: Module-level instructions whose result is the first operand; of all others it is the second.
-_TYPES = frozenset((*range(_TYPE_VOID, 40), words.TYPE_COOPERATIVE_MATRIX, 5341, 4472))
-#: Opcode of a declaration -> operands that are literals; all others may be ids.
-_LITERALS: dict[int, slice] = {
-    words.TYPE_INT: slice(1, None),
-    words.TYPE_FLOAT: slice(1, None),
-    _TYPE_VECTOR: slice(2, None),
-    _TYPE_MATRIX: slice(2, None),
-    _TYPE_IMAGE: slice(2, None),
-    words.TYPE_POINTER: slice(1, 2),
-    words.CONSTANT: slice(2, None),
-    words.SPEC_CONSTANT: slice(2, None),
-    words.SPEC_CONSTANT_OP: slice(2, 3),
-    words.VARIABLE: slice(2, 3),
-}
-#: Opcode within functions -> first operand that is a literal, and whether those behind it are, too.
-_LITERALS_FROM = {
-    _EXT_INST: (3, False),
-    words.VARIABLE: (2, False),
-    words.FUNCTION: (2, False),
-    _VECTOR_SHUFFLE: (4, True),
-    _COMPOSITE_EXTRACT: (3, True),
-    _COMPOSITE_INSERT: (4, True),
-    _LOOP_MERGE: (2, True),
-    words.SELECTION_MERGE: (1, True),
-}
 #: No module has more ids (SPIR-V specification, 2.17 "Universal Limits").
 _MOST_IDS = 4_194_303
 
@@ -72,24 +37,23 @@ def swept(spirv: bytes) -> bytes:
     A phi whose parent's edge was cut keeps the values of those that are left. Modules with groups
     of decorations, and those whose blocks are not whole, stay as they are.
     """
-    code = np.frombuffer(spirv[: len(spirv) // 4 * 4], np.uint32).copy()
-    if len(spirv) % 4 or len(code) <= words.HEADER_WORDS or code[0] != words.MAGIC:
+    if len(spirv) % 4 or len(spirv) <= 4 * words.HEADER_WORDS:
         return spirv
-    if code[words.BOUND] > _MOST_IDS:
+    code = np.frombuffer(spirv, np.uint32)
+    if code[0] != words.MAGIC or code[words.BOUND] > _MOST_IDS:
         return spirv
     starts = _starts(code)
     if starts is None:
         return spirv
-    module = _Module(code, starts)
-    if not module.is_plain():
-        return spirv
     try:
-        kept = module.swept_functions()
-        module.keep_declarations(kept)
+        module = _Module(spirv, starts)
+        if not module.is_plain():
+            return spirv
+        module.sweep_functions()
+        module.sweep_declarations()
     except (_NotWhole, IndexError):  # of operands that are not there
         return spirv
-    kept[: words.HEADER_WORDS] = True
-    return code[kept].tobytes()
+    return module.left()
 
 
 def _starts(code: np.ndarray) -> np.ndarray | None:
@@ -104,16 +68,16 @@ def _starts(code: np.ndarray) -> np.ndarray | None:
     jump[:end][code < 1 << 16] = end + 1
     jumps = [np.minimum(jump, end + 1)]
     while len(jumps) < 5:
-        jumps.append(jumps[-1][jumps[-1]])
-    at, far, listed = words.HEADER_WORDS, jumps.pop(), list[int]()
+        jumps.append(jumps[-1].take(jumps[-1]))
+    at, far, listed = words.HEADER_WORDS, memoryview(jumps.pop()), list[int]()
     while at < end:
         listed.append(at)
-        at = int(far[at])
+        at = far[at]
     if at > end:
         return None
     found = np.array(listed)
     for jump in reversed(jumps):
-        found = np.stack((found, jump[found]), axis=1).reshape(-1)
+        found = np.stack((found, jump.take(found)), axis=1).reshape(-1)
     return np.append(found[found < end], end)
 
 
@@ -130,38 +94,62 @@ class _Function:
     blocks: dict[int, tuple[int, int]]
 
 
+@dataclass
+class _Paths:
+    """What paths lead to.
+
+    Attributes:
+        reached: The labels, and those of the blocks that come next.
+        merges: Headers' labels, and their merge blocks.
+        continues: Loop headers' labels, and their continue targets.
+    """
+
+    reached: dict[int, Sequence[int]] = field(default_factory=dict)
+    merges: list[tuple[int, int]] = field(default_factory=list)
+    continues: list[tuple[int, int]] = field(default_factory=list)
+
+
 class _NotWhole(Exception):
     """Functions are not made of whole blocks."""
 
 
 class _Module:
-    """A module as words, which are changed, ``at`` the places of its instructions and its end.
+    """A module as words, ``starts`` the places of its instructions and its end.
 
     What is read word by word is read as it was at first.
     """
 
-    def __init__(self, code: np.ndarray, at: np.ndarray) -> None:
-        self.code, self.starts, self.ends = code, at[:-1], at[1:]
-        self._at: list[int] = at.tolist()
-        self._words: list[int] = code.tolist()
-        self.opcodes = code[self.starts] & 0xFFFF
-        self._opcodes: list[int] = self.opcodes.tolist()
+    def __init__(self, spirv: bytes, starts: np.ndarray) -> None:
+        self._words = memoryview(spirv).cast("I")
+        self._code = np.frombuffer(spirv, np.uint32).copy()
+        #: 1 for each word that stays; the same memory twice, as bytes are marked faster one by one.
+        self._marks = bytearray(len(self._code))
+        self._kept = np.frombuffer(self._marks, bool)
+        self._marks[: words.HEADER_WORDS] = b"\1" * words.HEADER_WORDS
+        self._starts, self._ends, self._at = starts[:-1], starts[1:], memoryview(starts)
+        self._kinds = self._code[self._starts] & 0xFFFF
+        self._opcodes = memoryview(self._kinds)
         self._functions = self._indices(words.FUNCTION)
-        self._labels, self._calls = self._indices(words.LABEL), self._indices(_CALL)
-        self._phis = self._indices(words.PHI)
-        self.first = self._functions[0] if self._functions else len(self._opcodes)
+        self._calls, self._phis = self._indices(_CALL), self._indices(words.PHI)
+        self._labels = self._indices(words.LABEL)
+        self._label_ids: list[int] = self._operand(np.array(self._labels, int), 1).tolist()
+        self._first = self._functions[0] if self._functions else len(self._kinds)
 
     def is_plain(self) -> bool:
         """Whether nothing is declared in ways that are not known here."""
-        declared = self._opcodes[: self.first]
+        declared = self._opcodes[: self._first].tolist()
         return not {_GROUP_DECORATE, _DECORATION_GROUP, _EXT_INST} & {*declared}
 
-    def swept_functions(self) -> np.ndarray:
-        """Which words are left of all functions. Raises _NotWhole."""
-        places = {self._words[self._at[n] + 2]: i for i, n in enumerate(self._functions)}
-        entries = range(self.first)
-        waiting = [self._operands(n)[1] for n in entries if self._opcodes[n] == _ENTRY_POINT]
-        kept = np.zeros(len(self.code), bool)
+    def left(self) -> bytes:
+        """The words that stay."""
+        return self._code[self._kept].tobytes()
+
+    def sweep_functions(self) -> None:
+        """Marks of what is left of all functions. Raises _NotWhole."""
+        names = self._operand(np.array(self._functions, int), 2).tolist()
+        places = {name: place for place, name in enumerate(names)}
+        entries = (n for n in self._indices(_ENTRY_POINT) if n < self._first)
+        waiting = [self._words[self._at[n] + 2] for n in entries]
         seen: set[int] = set()
         while waiting:
             result = waiting.pop()
@@ -169,184 +157,196 @@ class _Module:
                 continue
             seen.add(result)
             function = self._function(places[result])
-            self._keep(function, kept)
+            self._keep(function)
             calls = _between(self._calls, function.first, function.behind)
-            waiting += [self._operands(n)[2] for n in calls if kept[self._at[n]]]
+            at = [self._at[n] for n in calls]
+            waiting += [self._words[place + 3] for place in at if self._marks[place]]
         for n in (*self._indices(_LINE), *self._indices(_NO_LINE)):
-            kept[self._at[n] : self._at[n + 1]] = False
-        kept[self.starts[self.opcodes == words.NOP]] = False
-        return kept
+            self._kept[self._at[n] : self._at[n + 1]] = False
+        self._kept[self._starts[self._kinds == words.NOP]] = False
 
-    def keep_declarations(self, kept: np.ndarray) -> None:
-        """Marks of what stands before the functions all that is named still."""
-        used = self._used(kept)
-        opcodes = self._opcodes[: self.first]
-        declarations = [
-            (n, opcode, self._operands(n))
-            for n, opcode in enumerate(opcodes)
-            if opcode not in _DEBUG
-        ]
-        variables = {o[1] for _, opcode, o in declarations if opcode == words.VARIABLE}
-        # The workgroup size is named by its decoration alone.
-        built_in = {
-            o[0] for _, opcode, o in declarations if opcode == words.DECORATE and o[1] == _BUILT_IN
-        }
-        used |= built_in - variables
-        # Constants that stand behind those that name them.
-        for _, opcode, operands in declarations:
-            if opcode in (_EXECUTION_MODE_ID, _DECORATE_ID):
-                used.update(operands[2:])
-        for n, opcode, operands in reversed(declarations):
-            if opcode in _ANNOTATIONS:
-                if operands[0] not in used:
-                    continue
-            elif _has_result(opcode):
-                place = 0 if opcode in _TYPES or opcode == _EXT_INST_IMPORT else 1
-                if operands[place] not in used:
-                    continue
-                used.update(_named(opcode, operands))
-            kept[self._at[n] : self._at[n + 1]] = True
-            if opcode == _ENTRY_POINT:
-                self._keep_entry(n, operands, used, kept)
-
-    def _keep_entry(
-        self, n: int, operands: Sequence[int], used: set[int], kept: np.ndarray
-    ) -> None:
-        """Leaves to an entry point those of its variables that are used. Raises _NotWhole."""
-        # The name is words up to the first that holds a zero byte.
-        behind = 1 + next(
-            (place for place in range(2, len(operands)) if _holds_end(operands[place])),
-            len(operands),
-        )
-        if behind > len(operands):
+    def sweep_declarations(self) -> None:
+        """Marks of what stands before the functions and is named still. Raises _NotWhole."""
+        used = self._used()
+        kinds = self._kinds[: self._first]
+        declared = np.flatnonzero(~operands.IS_DEBUG[kinds])
+        kinds = kinds[declared]
+        places, owners, named = self._operands(declared)
+        named &= operands.IS_RESULT[kinds][owners]
+        begins = np.searchsorted(owners[named], np.arange(len(declared) + 1)).tolist()
+        ids: list[int] = self._ids(places[named]).tolist()
+        key = operands.KEY[kinds]
+        keys: list[int] = self._ids(self._starts[declared] + key).tolist()
+        if (key >= (self._ends - self._starts)[declared]).any():
             raise _NotWhole
-        start = self._at[n] + 1
-        gone = [place for place in range(behind, len(operands)) if operands[place] not in used]
-        kept[[start + place for place in gone]] = False
-        self.code[start - 1] = _first(_ENTRY_POINT, len(operands) - len(gone))
+        stay = (key == 0).tolist()
+        left = np.zeros(len(declared), bool)
+        for n in range(len(declared) - 1, -1, -1):  # each stands behind what it names
+            if stay[n] or used[keys[n]]:
+                left[n] = True
+                for number in ids[begins[n] : begins[n + 1]]:
+                    used[number] = 1
+        self._kept[places[left[owners]]] = True
+        for n in declared[left & (kinds == _ENTRY_POINT)].tolist():
+            self._keep_entry(n, used)
 
-    def _operands(self, n: int) -> list[int]:
-        return self._words[self._at[n] + 1 : self._at[n + 1]]
+    def _keep_entry(self, n: int, used: bytearray) -> None:
+        """Leaves to an entry point those of its variables that are used. Raises _NotWhole."""
+        start, end = self._at[n], self._at[n + 1]
+        # The name is words up to the first that holds a zero byte.
+        behind = 1 + next((p for p in range(start + 3, end) if _holds_end(self._words[p])), end)
+        if behind > end:
+            raise _NotWhole
+        ids = self._ids(np.arange(behind, end)).tolist()
+        gone = [behind + n for n, number in enumerate(ids) if not used[number]]
+        self._kept[gone] = False
+        self._code[start] = _first(_ENTRY_POINT, end - start - 1 - len(gone))
 
     def _indices(self, opcode: int) -> list[int]:
-        found: list[int] = np.flatnonzero(self.opcodes == opcode).tolist()
+        found: list[int] = np.flatnonzero(self._kinds == opcode).tolist()
         return found
+
+    def _operand(self, instructions: np.ndarray, number: int) -> np.ndarray:
+        """A word of each of some instructions. Raises IndexError behind the end of the module."""
+        found: np.ndarray = self._code[self._starts[instructions] + number]
+        return found
+
+    def _operands(self, instructions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Places of instructions' words, whose of these they are, and which of them may be ids."""
+        starts = self._starts[instructions]
+        sizes = self._ends[instructions] - starts
+        before = np.cumsum(sizes) - sizes
+        owners = np.repeat(np.arange(len(sizes)), sizes)
+        within = np.arange(len(owners)) - before[owners]
+        kinds = self._kinds[instructions]
+        literal = (within >= operands.LITERAL_FROM[kinds][owners]) & (
+            within < operands.LITERAL_TO[kinds][owners]
+        )
+        return starts[owners] + within, owners, (within > 0) & ~literal
+
+    def _ids(self, places: np.ndarray) -> np.ndarray:
+        """Words as ids; what is none is the bound, which no id is."""
+        return np.minimum(self._code[places], self._code[words.BOUND])
+
+    def _used(self) -> bytearray:
+        """By id, 1 for what functions name, or has to stay: too many, if any, but all that are."""
+        used = bytearray(int(self._code[words.BOUND]) + 1)
+        marks = np.frombuffer(used, np.uint8)
+        body = np.flatnonzero(self._kept[self._starts])
+        places, _, named = self._operands(body)
+        marks[self._ids(places[named & self._kept[places]])] = 1
+        # The workgroup size is named by its decoration alone.
+        decorations = np.flatnonzero(self._kinds[: self._first] == words.DECORATE)
+        decorations = decorations[self._operand(decorations, 2) == _BUILT_IN]
+        variables = np.flatnonzero(self._kinds[: self._first] == words.VARIABLE)
+        built_in = np.setdiff1d(self._operand(decorations, 1), self._operand(variables, 2))
+        marks[np.minimum(built_in, self._code[words.BOUND])] = 1
+        # Constants that stand behind those that name them.
+        for opcode in (_EXECUTION_MODE_ID, _DECORATE_ID):
+            for n in self._indices(opcode):
+                marks[self._ids(np.arange(self._at[n] + 3, self._at[n + 1]))] = 1
+        return used
 
     def _function(self, place: int) -> _Function:
         """The function at a place among them."""
-        first, last = self._functions[place], len(self._opcodes) - 1
+        first, last = self._functions[place], len(self._kinds) - 1
         if place + 1 < len(self._functions):
             last = self._functions[place + 1] - 1
-        labels = _between(self._labels, first, last)
-        head = self._opcodes[first + 1 : labels[0] if labels else last]
+        begin, end = bisect_left(self._labels, first), bisect_left(self._labels, last)
+        labels, ids = self._labels[begin:end], self._label_ids[begin:end]
+        head = self._opcodes[first + 1 : labels[0] if labels else last].tolist()
         if self._opcodes[last] != _FUNCTION_END or any(opcode != _PARAMETER for opcode in head):
             raise _NotWhole
-        blocks = {}
-        for label, behind in zip(labels, [*labels[1:], last], strict=True):
-            if behind == label + 1:
-                raise _NotWhole
-            blocks[self._words[self._at[label] + 1]] = label, behind
+        behind = [*labels[1:], last]
+        if any(b == a + 1 for a, b in zip(labels, behind, strict=False)):
+            raise _NotWhole
+        blocks = dict(zip(ids, zip(labels, behind, strict=False), strict=True))
         return _Function(first, last + 1, labels, blocks)
 
     def _targets(self, behind: int) -> Sequence[int]:
         """Labels of the blocks that come next, where a block ends."""
-        opcode, operands = self._opcodes[behind - 1], self._operands(behind - 1)
+        opcode, at = self._opcodes[behind - 1], self._at[behind - 1]
         if opcode == words.BRANCH:
-            return operands
+            return (self._words[at + 1],)
         if opcode == words.BRANCH_CONDITIONAL:
-            return operands[1:3]
+            return self._words[at + 2], self._words[at + 3]
         if opcode == words.SWITCH:
-            return [operands[1], *operands[3::2]]
+            labels = self._words[at + 2 : self._at[behind]].tolist()
+            return [labels[0], *labels[2::2]]
         return ()
 
-    def _merges(self, behind: int) -> Sequence[int]:
-        """Merge block, and continue target, of a header that ends there."""
-        opcode = self._opcodes[behind - 2]
-        if opcode == words.SELECTION_MERGE:
-            return self._operands(behind - 2)[:1]
-        if opcode == _LOOP_MERGE:
-            return self._operands(behind - 2)[:2]
-        return ()
-
-    def _reached(self, function: _Function) -> dict[int, Sequence[int]]:
-        """Labels of the blocks that paths lead to, and of those that come next."""
-        waiting = list(function.blocks)[:1]
-        reached: dict[int, Sequence[int]] = {}
+    def _paths(self, function: _Function) -> _Paths:
+        """What paths through a function lead to."""
+        waiting, paths = list(function.blocks)[:1], _Paths()
         while waiting:
             label = waiting.pop()
-            if label not in reached:
-                if label not in function.blocks:
-                    raise _NotWhole
-                reached[label] = self._targets(function.blocks[label][1])
-                waiting += reached[label]
-        return reached
+            if label in paths.reached:
+                continue
+            if label not in function.blocks:
+                raise _NotWhole
+            behind = function.blocks[label][1]
+            targets = paths.reached[label] = self._targets(behind)
+            waiting += targets
+            opcode, at = self._opcodes[behind - 2], self._at[behind - 2]
+            if opcode in (words.SELECTION_MERGE, _LOOP_MERGE):
+                paths.merges.append((label, self._words[at + 1]))
+            if opcode == _LOOP_MERGE:
+                paths.continues.append((label, self._words[at + 2]))
+        return paths
 
-    def _keep(self, function: _Function, kept: np.ndarray) -> None:
-        """Marks the words of a function that stay."""
-        reached = self._reached(function)
+    def _keep(self, function: _Function) -> None:
+        """Marks of the words of a function that stay."""
+        paths = self._paths(function)
         first, last = function.first, function.behind - 1
-        head = function.labels[0] if function.labels else last
-        kept[self._at[first] : self._at[head]] = True
-        kept[self._at[last] : self._at[last + 1]] = True
-        stubs: dict[int, int | None] = {}
-        for label in reached:
-            start, behind = function.blocks[label]
-            kept[self._at[start] : self._at[behind]] = True
-            for place, target in enumerate(self._merges(behind)):
-                if target not in reached and (place or target not in stubs):
-                    stubs[target] = label if place else None
+        self._mark(first, function.labels[0] if function.labels else last)
+        self._mark(last, last + 1)
+        for label in paths.reached:
+            self._mark(*function.blocks[label])
+        # What is a merge block and a continue target as well jumps back.
+        stubs: dict[int, int | None] = {target: None for _, target in paths.merges}
+        stubs.update({target: label for label, target in paths.continues})
+        stubs = {label: back for label, back in stubs.items() if label not in paths.reached}
         for label, back in stubs.items():
             if label not in function.blocks:
                 raise _NotWhole
-            self._stub(*function.blocks[label], back, kept)
-        phis = [n for n in _between(self._phis, first, last) if kept[self._at[n]]]
+            self._stub(*function.blocks[label], back)
+        phis = [n for n in _between(self._phis, first, last) if self._marks[self._at[n]]]
         if phis:
-            self._keep_phis(phis, function, _parents(reached, stubs), kept)
+            self._keep_phis(phis, function, _parents(paths.reached, stubs))
 
-    def _stub(self, label: int, behind: int, back: int | None, kept: np.ndarray) -> None:
+    def _mark(self, first: int, behind: int) -> None:
+        """Marks of all words of instructions that follow each other."""
+        start, end = self._at[first], self._at[behind]
+        self._marks[start:end] = b"\1" * (end - start)
+
+    def _stub(self, label: int, behind: int, back: int | None) -> None:
         """Marks and makes a block of one jump ``back``, or one that nothing reaches."""
         start, body, end = self._at[label], self._at[label + 1], self._at[behind]
         made = [_first(_UNREACHABLE, 0)] if back is None else [_first(words.BRANCH, 1), back]
         if end - len(made) < body:
             raise _NotWhole
-        self.code[end - len(made) : end] = made
-        kept[start:body] = True
-        kept[end - len(made) : end] = True
+        self._code[end - len(made) : end] = made
+        self._kept[start:body] = True
+        self._kept[end - len(made) : end] = True
 
     def _keep_phis(
-        self,
-        phis: Sequence[int],
-        function: _Function,
-        parents: Mapping[int, set[int]],
-        kept: np.ndarray,
+        self, phis: Sequence[int], function: _Function, parents: Mapping[int, set[int]]
     ) -> None:
         """Leaves to phis the pairs of the parents that are left. Raises _NotWhole."""
         for n in phis:
             label = function.labels[bisect_left(function.labels, n) - 1]
             left = parents.get(self._words[self._at[label] + 1], set())
-            start, operands = self._at[n], self._operands(n)
-            gone = [p for p in range(2, len(operands), 2) if operands[p + 1] not in left]
+            start, end = self._at[n], self._at[n + 1]
+            pairs = range(start + 3, end, 2)
+            gone = [p for p in pairs if self._words[p + 1] not in left]
             for place in gone:
-                kept[start + 1 + place : start + 3 + place] = False
-            pairs = len(range(2, len(operands), 2)) - len(gone)
-            if pairs != len(left):  # a loop whose way back was another block
+                self._kept[place : place + 2] = False
+            stay = len(pairs) - len(gone)
+            if (end - start - 3) % 2 or stay != len(
+                left
+            ):  # a loop whose way back was another block
                 raise _NotWhole
-            self.code[start] = _first(words.PHI, 2 + 2 * pairs)
-
-    def _used(self, body: np.ndarray) -> set[int]:
-        """The words of functions that may be ids: too many, if any, but all that are."""
-        may = body.copy()
-        may[self.starts] = False
-        for opcode, (literal, behind) in _LITERALS_FROM.items():
-            places = np.flatnonzero(self.opcodes == opcode)
-            begin, end = self.starts[places] + 1 + literal, self.ends[places]
-            for step in range(int((end - begin).max(initial=0)) if behind else 1):
-                at = begin + step
-                may[at[at < end]] = False
-        found = self.code[may]
-        ids = np.zeros(int(self.code[words.BOUND]), bool)
-        ids[found[found < len(ids)]] = True
-        return set(np.flatnonzero(ids).tolist())
+            self._code[start] = _first(words.PHI, 2 + 2 * stay)
 
 
 def _between(indices: list[int], first: int, behind: int) -> list[int]:
@@ -374,17 +374,3 @@ def _first(opcode: int, operands: int) -> int:
 
 def _holds_end(word: int) -> bool:
     return any(not word >> shift & 0xFF for shift in (0, 8, 16, 24))
-
-
-def _has_result(opcode: int) -> bool:
-    """Whether a module-level instruction defines an id."""
-    return opcode in _TYPES or opcode == _EXT_INST_IMPORT or 41 <= opcode <= 52 or opcode in (1, 59)
-
-
-def _named(opcode: int, operands: Sequence[int]) -> Iterable[int]:
-    """Words of a declaration that may be ids."""
-    literal = _LITERALS.get(opcode)
-    if literal is None:
-        return operands
-    first, behind, _ = literal.indices(len(operands))
-    return (*operands[:first], *operands[behind:])
