@@ -9,6 +9,7 @@ package is built, before its dependencies are installed: it imports nothing that
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import itertools
 import re
@@ -181,5 +182,10 @@ def check_variant(listed: Collection[Variant], kernel: str, variant: Variant) ->
 
 def content_hash(expanded: str, defines: Mapping[str, str], extra: str = "") -> str:
     """Hash of all that a module is made from; ``extra``: the compiler, where it matters."""
-    parts = [expanded, *(f"{k}={v}" for k, v in sorted(defines.items())), extra]
+    return _content_hash(expanded, tuple(sorted(defines.items())), extra)
+
+
+@functools.lru_cache(maxsize=1024)
+def _content_hash(expanded: str, defines: Variant, extra: str) -> str:
+    parts = [expanded, *(f"{k}={v}" for k, v in defines), extra]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()

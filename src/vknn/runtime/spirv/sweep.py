@@ -131,8 +131,11 @@ class _Module:
         self._opcodes = memoryview(self._kinds)
         self._functions = self._indices(words.FUNCTION)
         self._calls, self._phis = self._indices(_CALL), self._indices(words.PHI)
-        self._labels = self._indices(words.LABEL)
-        self._label_ids: list[int] = self._operand(np.array(self._labels, int), 1).tolist()
+        labels = np.flatnonzero(self._kinds == words.LABEL)
+        if (np.diff(labels) == 1).any():
+            raise _NotWhole
+        self._labels: list[int] = labels.tolist()
+        self._label_ids: list[int] = self._operand(labels, 1).tolist()
         self._first = self._functions[0] if self._functions else len(self._kinds)
 
     def is_plain(self) -> bool:
@@ -257,10 +260,9 @@ class _Module:
         head = self._opcodes[first + 1 : labels[0] if labels else last].tolist()
         if self._opcodes[last] != _FUNCTION_END or any(opcode != _PARAMETER for opcode in head):
             raise _NotWhole
-        behind = [*labels[1:], last]
-        if any(b == a + 1 for a, b in zip(labels, behind, strict=False)):
+        if labels and labels[-1] + 1 == last:
             raise _NotWhole
-        blocks = dict(zip(ids, zip(labels, behind, strict=False), strict=True))
+        blocks = dict(zip(ids, zip(labels, [*labels[1:], last], strict=False), strict=True))
         return _Function(first, last + 1, labels, blocks)
 
     def _targets(self, behind: int) -> Sequence[int]:
