@@ -3,9 +3,10 @@
     python benchmarks/saving.py net.param --random-weights --shape data=3,224,224
     python benchmarks/saving.py net.param --save            # kept as results/saving.json
 
-Pairs of processes whose runs take turns; one of them saves a .vkprof file, a page and a trace. Each
-run is timed from outside. For a machine that does nothing else. Exits with 1 where it is not known
-that runs cost less than the goal more.
+Pairs of processes whose runs take turns; one of them gives names of layers to other tools and tells
+what ran (VKNN_DEBUG), and saves a .vkprof file, a page and a trace. Each run is timed from outside.
+For a machine that does nothing else. Exits with 1 where it is not known that runs cost less than
+the goal more.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ sys.path.insert(1, str(ROOT / "src"))
 
 from vknn.profiling.comparison.statistics import paired_ratio  # noqa: E402
 from vknn.profiling.comparison.turns import OPTION, Player, started  # noqa: E402
+from vknn.runtime import open_device  # noqa: E402
 
 RESULT = ROOT / "benchmarks" / "results" / "saving.json"
 #: Saving may cost runs less than this share of their time.
@@ -42,7 +44,8 @@ def pair(arguments: list[str], number: int) -> float:
         files = [("--save", "a.vkprof"), ("--html", "a.html"), ("--trace", "a.json")]
         saving = [*plain, *(w for option, name in files for w in (option, str(Path(folder, name))))]
         env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-        sides = [stack.enter_context(started(command, env)) for command in (plain, saving)]
+        both = ((plain, env), (saving, {**env, "VKNN_DEBUG": "1"}))
+        sides = [stack.enter_context(started(command, variables)) for command, variables in both]
         times = _times(sides, number % 2)
         errors = [e for e in (side.error() for side in sides) if e]
         if errors:
@@ -85,7 +88,9 @@ def main() -> int:
         f"saving over not saving: {ratio:.4f} (95 %: {low:.4f} to {high:.4f}), {args.pairs} pairs"
     )
     if args.save:
-        found = {"model": Path(args.model).name, "ratio": ratio, "low": low, "high": high}
+        with open_device("auto") as device:
+            about = {"model": Path(args.model).name, "device": device.name}
+        found = {**about, "ratio": ratio, "low": low, "high": high}
         RESULT.write_text(json.dumps({**found, "ratios": ratios}, indent=1) + "\n")
     return int(high >= 1 + GOAL)
 
