@@ -168,8 +168,14 @@ def main() -> int:
     if args.save:
         about = {"model": Path(args.model).name, "layer": args.layer, "slower_by": MORE - 1}
         defaults = {"pairs": PAIRS, "runs": RUNS}
-        device = json.loads(file.read_text())["comparison"]["before"]
-        document = {**about, **defaults, "device": device, **figures, "comparisons": found}
+        before = json.loads(file.read_text())["comparison"]["before"]  # "net.param on NAME, fp32"
+        document = {
+            **about,
+            **defaults,
+            "device": before.partition(" on ")[2],
+            **figures,
+            "comparisons": found,
+        }
         RESULT.write_text(json.dumps(document, indent=1) + "\n")
     share = figures["count"] / 30
     return int(

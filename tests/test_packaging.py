@@ -32,7 +32,10 @@ BUILT_FROM = [
 
 
 def copy_sources(source: Path) -> None:
-    """A copy to build from, so that the checkout stays as it is."""
+    """A copy to build from, so that the checkout stays as it is, but for modules it compiles."""
+    if (ROOT / ".cache").is_dir():
+        source.mkdir(parents=True, exist_ok=True)
+        (source / ".cache").symlink_to(ROOT / ".cache")
     for name in BUILT_FROM:
         if (ROOT / name).is_dir():
             ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "_spirv")

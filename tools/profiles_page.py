@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pages
 
@@ -79,7 +80,15 @@ def page() -> str:
         fewest=module.FEWEST_PROCESSES,
         between=module.BETWEEN_PROCESSES,
         resamples=statistics.RESAMPLES,
+        **{name: _measured(name) for name in ("comparisons", "saving")},
     )
+
+
+def _measured(name: str) -> dict[str, Any]:
+    """Figures that a benchmark has kept."""
+    file = ROOT / "benchmarks" / "results" / f"{name}.json"
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
 
 
 def record() -> None:

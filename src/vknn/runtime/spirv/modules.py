@@ -174,6 +174,7 @@ def _packaged(kernel: str, variant: Variant, source_hash: str) -> bytes:
 def build(root: Path, target: Path, workers: int | None = None) -> int:
     """Compilation of every variant of every kernel under ``root`` into an archive in ``target``.
 
+    What a checkout has compiled already is taken from there.
     Copies the sources beside it, for the check against staleness and for users' includes. Returns
     the number of modules. Raises :class:`ShaderError` for the first one that does not compile.
     """
@@ -186,7 +187,7 @@ def build(root: Path, target: Path, workers: int | None = None) -> int:
             jobs.append(ShaderJob(source.text, f"{kernel}.comp", dict(variant)))
     batches = [jobs[i : i + BATCH] for i in range(0, len(jobs), BATCH)]
     with ThreadPoolExecutor(workers or os.cpu_count() or 1) as pool:
-        compiled = pool.map(_compile, batches)
+        compiled = pool.map(_compiled, batches)
         modules = [module for batch in compiled for module in batch]
     shutil.rmtree(target, ignore_errors=True)
     _copy_sources(root, target / "sources")
