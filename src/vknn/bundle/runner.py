@@ -237,7 +237,7 @@ class Runner:
             return code == 0, told
 
     def test_json(self) -> str:
-        """The same as JSON, with device, driver and plan: what ``vknn-run --test --json`` prints.
+        """The same as :meth:`test` as JSON, with device, driver and plan (docs/files.md).
 
         That the example differs, or cannot run, stands in it and is not raised. Raises
         OutOfMemoryError where there is no memory for it.
