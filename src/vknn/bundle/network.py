@@ -103,12 +103,13 @@ class Network:
     def examples(
         self, graph: Graph, ported: PortedPlan, options: LoweringOptions
     ) -> Sequence[ExampleArray]:
-        """The example's arrays, where one is wanted: made once, and taken for all targets."""
+        """The example's arrays, where one is wanted: made once for all targets of a precision."""
         if self._example is False:
             return ()
         from vknn.bundle.example import example  # the reference's tolerances take long to import
 
-        key = tuple((port.name, port.direction, port.form) for port in ported.ports)
+        ports = tuple((port.name, port.direction, port.form) for port in ported.ports)
+        key = (ports, options.precision, options.arithmetic)  # which decide on the bounds
         if key not in self._examples:
             names = {port.name for port in ported.ports if port.direction is Direction.INPUT}
             feeds = {name: array for name, array in self.feeds.items() if name in names}

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from vknn.bundle import TARGETS, Exported, export
+from vknn.bundle import TARGETS, Exported, ExportedPlan, export
 from vknn.cli.arguments import add_model, add_signature, disabled, named, opened, shapes
 from vknn.cli.feeds import given_inputs
 from vknn.cli.inputs import is_array, read_input
@@ -139,6 +139,10 @@ def _example(texts: Sequence[str], session: Session) -> dict[str, np.ndarray]:
     return dict(given_inputs(argparse.Namespace(input=texts), session, None).feeds)
 
 
+def _precision(plan: ExportedPlan) -> str:
+    return plan.precision + (", fp16 arithmetic" if plan.arithmetic == "fp16" else "")
+
+
 def _show(done: Exported) -> None:
     table = Table("target", "shapes", "precision", title=str(done.path), title_justify="left")
     for name in ("steps", "weights", "memory"):
@@ -146,7 +150,7 @@ def _show(done: Exported) -> None:
     table.add_column("asks for")
     for plan in done.plans:
         table.add_row(
-            plan.target, plan.shapes, plan.precision, str(plan.steps),
+            plan.target, plan.shapes, _precision(plan), str(plan.steps),
             f"{plan.weights / 1e6:.1f} MB", f"{plan.memory / 1e6:.1f} MB",
             ", ".join(plan.needs["features"]) or "nothing optional",
         )  # fmt: skip
