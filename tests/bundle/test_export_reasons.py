@@ -96,6 +96,41 @@ def test_strings(tmp_path: Path) -> None:
     assert any("'t'" in reason for reason in told)
 
 
+def test_constants_of_any_type_are_outputs(tmp_path: Path) -> None:
+    """A shape is folded: nothing of int64 is left to a device but the output's bytes."""
+    outputs = [value("y", None), value("s", (2,), DType.INT64), value("u", (2,), DType.UINT32)]
+    outputs.append(value("d", (2,), DType.FLOAT64))
+    nodes = [node("Relu", "x"), node("Shape", "x", "s")]
+    nodes += [node("Identity", "large", "u"), node("Identity", "wide", "d")]
+    constants = {"large": np.uint32([3_000_000_000, 7]), "wide": np.array([0.1, -1e300])}
+    path = save(model(graph(nodes, [value("x")], outputs, constants)), tmp_path)
+    vknn.export(path, tmp_path / "net.vkb")
+    read = read_sections(tmp_path / "net.vkb")
+    ports = read.tables["port"]
+    types = {read.string(p["name"]): schema.PortElement(p["type"]).name for p in ports}
+    assert types == {"x": "FLOAT32", "y": "FLOAT32", "s": "INT64", "u": "UINT32", "d": "FLOAT64"}
+    told = {read.string(ports[e["port"]]["name"]): e for e in read.tables["example"]}
+    assert np.frombuffer(read.blob(told["s"]["blob"]), np.int64).tolist() == [2, 3]
+    assert np.frombuffer(read.blob(told["u"]["blob"]), np.uint32).tolist() == [3_000_000_000, 7]
+    assert np.frombuffer(read.blob(told["d"]["blob"])).tolist() == [0.1, -1e300]
+
+
+def test_constant_strings(tmp_path: Path) -> None:
+    nodes = [node("Relu", "x"), node("Identity", "names", "n")]
+    outputs = [value("y", None), value("n", (2,), DType.STRING)]
+    constants = {"names": np.array([b"a", b"b"], object)}
+    path = save(model(graph(nodes, [value("x")], outputs, constants)), tmp_path)
+    [reason] = reasons(path)
+    assert "output 'n' has strings, which no bundle has" in reason
+
+
+def test_a_uint32_input_of_which_floats_and_integers_are_made(tmp_path: Path) -> None:
+    nodes = [node("Cast", "x", "y", to=1), node("Cast", "x", "z", to=6)]
+    outputs = [value("y", (2, 3)), value("z", (2, 3), DType.INT32)]
+    path = save(model(graph(nodes, [value("x", (2, 3), DType.UINT32)], outputs)), tmp_path)
+    assert "input 'x' has elements of type uint32" in reasons(path)[0]
+
+
 def test_a_kernel_that_is_switched_off(tmp_path: Path) -> None:
     [reason] = reasons(save(simple(node("Erf", "x")), tmp_path), disable="kernel:Erf")
     assert "Erf" in reason and "--outputs" in reason
