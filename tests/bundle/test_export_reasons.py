@@ -10,7 +10,7 @@ from tests.bundle.sections import read_sections
 from tests.onnx_writer import graph, model, node, save, simple, value
 
 import vknn
-from vknn.bundle import schema
+from vknn.bundle import Bundle, schema
 from vknn.cli.main import main
 from vknn.errors import ExportError, InputError
 from vknn.graph import DType
@@ -113,6 +113,17 @@ def test_constants_of_any_type_are_outputs(tmp_path: Path) -> None:
     assert np.frombuffer(read.blob(told["s"]["blob"]), np.int64).tolist() == [2, 3]
     assert np.frombuffer(read.blob(told["u"]["blob"]), np.uint32).tolist() == [3_000_000_000, 7]
     assert np.frombuffer(read.blob(told["d"]["blob"])).tolist() == [0.1, -1e300]
+
+
+@pytest.mark.parametrize(("factor", "answers"), [(1e20, 1), (1e30, 1), (1e37, 0)])
+def test_numbers_that_no_bound_holds(factor: float, answers: int, tmp_path: Path) -> None:
+    """A runner takes bounds below 1e30: what would need larger ones is not compared."""
+    path = save(simple(node("Mul", "x k"), k=np.float32(factor)), tmp_path)
+    vknn.export(path, tmp_path / "net.vkb")
+    [plan] = Bundle.open(tmp_path / "net.vkb").plans
+    bounds = [e.absolute for e in plan.examples if e.port.direction is schema.Direction.OUTPUT]
+    assert len(bounds) == answers
+    assert all(factor * 1e-9 < bound < factor * 1e-3 for bound in bounds)
 
 
 def test_constant_strings(tmp_path: Path) -> None:
