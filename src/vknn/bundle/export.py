@@ -109,7 +109,8 @@ def export(
 
     Args:
         model: A model file, its contents as bytes, or a session, whose weights are taken.
-        path: The file to write.
+        path: The file to write, in a folder where files can be made; a device or a pipe is written
+            to.
         weights: The model's second file, as for :class:`vknn.Session`.
         signature: Key of the signature that is exported, as for :meth:`vknn.Session.run`.
         shapes: Shapes by input, where the model leaves them open or others are wanted; or several

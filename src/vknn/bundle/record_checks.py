@@ -1,8 +1,8 @@
 """Checks of a bundle's records: ranges, roles, sizes, and what steps may do with buffers.
 
 What a runner checks too (``runner/check.c``), so that tools refuse what it refuses. That copies and
-states are of whole words, which is a rule of the format, is checked here alone. Sums are of 64 bits,
-of numbers that are below the file's size or of 32 bits, and so cannot overflow.
+states are of whole words, which is a rule of the format, is checked here alone. Sums are of 64
+bits, of numbers that are below the file's size or of 32 bits, and so cannot overflow.
 """
 
 from __future__ import annotations
