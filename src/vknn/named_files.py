@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
 
-
 #: Errors of folders in which no file can be made, though one that is there may be written.
 _CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 

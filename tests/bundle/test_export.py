@@ -130,6 +130,18 @@ def test_a_network_cut_behind_a_blob(model: Path, tmp_path: Path) -> None:
         vknn.export(model, out, outputs="pol")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [["--outputs", "pool,conv1"], ["--outputs", "pool", "--outputs", "conv1"]],
+)
+def test_several_outputs(options: list[str], model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "net.vkb"
+    assert main(["export", str(model), "-o", str(out), "--no-example", *options]) == 0
+    read = read_sections(out)
+    names = [read.string(p["name"]) for p in read.tables["port"] if p["direction"] == 1]
+    assert names == ["pool", "conv1"]
+
+
 def test_steps_as_the_plan_has_them(model: Path, tmp_path: Path) -> None:
     out = tmp_path / "net.vkb"
     told = vknn.export(model, out, example=False)
@@ -167,6 +179,8 @@ def test_steps_as_the_plan_has_them(model: Path, tmp_path: Path) -> None:
          ExportError, "'mali-g7xx' has no 16-bit arithmetic.*--arithmetic fp16 needs; leave it"),
         ({"precision": "fp64"}, VknnError, "precision 'fp64' is not supported"),
         ({"disable": "nothing-such"}, VknnError, "nothing-such"),
+        ({"outputs": []}, InputError, "no outputs are asked for: name one"),
+        ({"outputs": "pool,pol"}, InputError, "no output and no blob 'pol'; like it"),
         ({"example": {"data": np.zeros((1, 2, 3), "f4")}, "shapes": {"data": SHAPE}},
          InputError, "shapes of none of the sets"),
     ],

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.bundle.sections import read_sections
+from tests.bundle.test_ports_states import svdf
 from tests.onnx_writer import graph, model, node, save, simple, value
 
 import vknn
@@ -181,6 +182,26 @@ def test_networks_without_layers(tmp_path: Path) -> None:
     names = [read.string(p["name"]) for p in read.tables["port"]]
     assert names == ["x", "y", "z"]
     assert told.plans[0].needs["group_invocations"] >= 1
+
+
+def test_names_with_commas(tmp_path: Path) -> None:
+    nodes = [node("Relu", "x", "a,b"), node("Neg", "a,b", "a"), node("Neg", "x", "b")]
+    path = save(model(graph(nodes, [value("x")], [value("a"), value("b")])), tmp_path)
+    out = tmp_path / "net.vkb"
+    for given, wanted in [(["a,b"], ["a,b"]), (["b,a"], ["b", "a"]), (["a,b", "b,a"], None)]:
+        options = [part for text in given for part in ("--outputs", text)]
+        assert main(["export", str(path), "-o", str(out), "--no-example", *options]) == 0
+        names = [port.name for port in Bundle.open(out).plans[0].outputs]
+        assert names == (wanted or ["a,b", "b", "a"])
+
+
+def test_a_state_is_no_output(tmp_path: Path) -> None:
+    """It is kept: a bundle that ends in it alone would have no output."""
+    with vknn.Session(svdf(), device="cpu") as session:
+        [name] = session.model.state
+        with pytest.raises(InputError, match="is a state, which a bundle keeps"):
+            vknn.export(session, tmp_path / "net.vkb", outputs=[name])
+        vknn.export(session, tmp_path / "net.vkb", outputs=["y"])
 
 
 def test_shapes_that_are_missing(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def export(
         arithmetic: As for :class:`vknn.Session`; likewise where targets have no 16-bit arithmetic.
         disable: As for :class:`vknn.Session`.
         outputs: Names of the outputs that are wanted, or of blobs in the middle of the network; it
-            is cut behind them.
+            is cut behind them. A text that is no name is several, by comma.
         fixed: Arrays by input that become part of the network; inputs whose data decide shapes
             have to be among them.
         example: Whether the bundle has an input and the NumPy reference's answer to it, which

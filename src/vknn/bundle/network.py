@@ -165,11 +165,19 @@ class Network:
 def cut(graph: Graph, names: Sequence[str], state: Container[str]) -> None:
     """A graph made to end in these outputs alone, and in its ``state``.
 
-    Outputs and blobs can be had; what a continuation would go on with is left out. Raises
-    InputError for others.
+    Outputs and blobs can be had; a text that is none of these is several names, by comma. What a
+    continuation would go on with is left out. Raises InputError for other names and for none.
     """
     known = {**graph.blobs, **graph.outputs}
+    names = [part for name in names for part in ([name] if name in known else name.split(","))]
+    if not names:
+        raise InputError("no outputs are asked for: name one, or leave outputs out to have all")
     for name in names:
+        if name in state:
+            raise InputError(
+                f"{name!r:.200} is a state, which a bundle keeps from run to run and no port has: "
+                "name outputs"
+            )
         if name not in known:
             near = difflib.get_close_matches(name, known, 3)
             hint = f"; like it are {', '.join(map(repr, near))}" if near else ""

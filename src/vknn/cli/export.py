@@ -46,7 +46,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "(generic); of several a runner takes the first that suits its device",
     )
     group.add_argument(
-        "--outputs", metavar="NAMES", help="outputs or blobs, by comma: the network ends there"
+        "--outputs",
+        action="append",
+        default=[],
+        metavar="NAMES",
+        help="outputs or blobs, by comma or given again: the network ends there",
     )
     group.add_argument(
         "--fixed",
@@ -77,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
             precision=args.precision,
             arithmetic=args.arithmetic,
             disable=disabled(args),
-            outputs=None if args.outputs is None else args.outputs.split(","),
+            outputs=args.outputs or None,
             fixed=_fixed(args.fixed, session),
             example=not args.no_example and (_example(args.example, session) or True),
         )
