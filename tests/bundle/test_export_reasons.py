@@ -92,9 +92,10 @@ def test_strings(tmp_path: Path) -> None:
         [value("s", (2,), DType.STRING), value("x")],
         [value("t", (2,), DType.STRING), value("y", None)],
     )
-    told = reasons(save(model(body), tmp_path))
-    assert any("'s'" in reason and "string" in reason for reason in told)
-    assert any("'t'" in reason for reason in told)
+    for example in (True, False):
+        told = reasons(save(model(body), tmp_path), example=example)
+        assert any("'s'" in reason and "string" in reason for reason in told)
+        assert any("'t'" in reason for reason in told)
 
 
 def test_constants_of_any_type_are_outputs(tmp_path: Path) -> None:

@@ -258,7 +258,10 @@ def _shape(name: str, dims: Any) -> tuple[int, ...]:
     if not whole or not all(isinstance(d, int | np.integer) and d is not True for d in dims):
         raise InputError(f"the shape of input {name!r:.200} is {dims!r:.80}, not whole numbers")
     if any(not 0 < d < 1 << 31 for d in dims):
-        raise InputError(f"the shape of input {name!r:.200} is {tuple(dims)}: sizes begin at 1")
+        raise InputError(
+            f"the shape of input {name!r:.200} is {tuple(dims)!s:.200}: sizes are 1 to "
+            f"{(1 << 31) - 1:,}"
+        )
     return tuple(int(d) for d in dims)
 
 

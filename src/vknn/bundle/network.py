@@ -125,7 +125,8 @@ class Network:
             dims = self._shapes.get(spec.name, likely_shape(self._session, spec))
             if dims is None or None in dims:
                 raise _open_shape(spec)
-            found[spec.name] = np.zeros(tuple(d for d in dims if d is not None), spec.dtype)
+            nothing = b"" if spec.dtype.kind == "O" else 0  # of a text
+            found[spec.name] = np.full(tuple(d for d in dims if d is not None), nothing, spec.dtype)
         return found
 
     def _check_names(self) -> None:
@@ -144,6 +145,11 @@ class Network:
                 raise InputError(
                     f"the shape of input {name!r} has no axes (rank 0); give its sizes, as in "
                     f"--shape {name}=3,224,224"
+                )
+            if name in self._fixed and self._fixed[name].shape != dims:
+                raise InputError(
+                    f"input {name!r} is fixed to an array of shape {list(self._fixed[name].shape)} "
+                    f"and given the shape {list(dims)}: leave out one of them"
                 )
         for spec in self._session.inputs:
             known = spec.name in {**self._shapes, **self._given, **self._fixed}
