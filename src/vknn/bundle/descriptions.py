@@ -13,9 +13,6 @@ from vknn.bundle.tables import Tables
 from vknn.errors import ExportError
 from vknn.formats import Model
 
-#: Orders of a picture's colours, by the rank of its array: pixels of one byte, of three.
-_PICTURES = {2: "GRAY", 3: "RGB"}
-
 
 @dataclass(frozen=True)
 class PortDescription:
@@ -74,7 +71,7 @@ def described(
     """The description of a port of this form, in the model's words. Raises ExportError."""
     is_input = direction is Direction.INPUT
     pictures = model.images if is_input else model.output_images
-    picture = _PICTURES[len(form.dims)] if name in pictures else ""
+    picture = ("RGB" if form.dims[2:] == (3,) else "GRAY") if name in pictures else ""
     layout = "HWC"[: len(form.dims)] if picture else model.axis_letters.get(len(form.dims), "")
     pairs = model.input_quantization if is_input else model.quantization
     pair = pairs.get(name) if np.issubdtype(form.dtype, np.integer) else None

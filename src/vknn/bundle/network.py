@@ -38,9 +38,11 @@ class Network:
         fixed: Mapping[str, Any],
         example: bool | Mapping[str, np.ndarray],
     ) -> None:
-        self._session, self._shapes, self._example = session, dict(shapes), example
+        self._session, self._example = session, example
+        self._shapes = {name: self._trimmed(name, dims) for name, dims in shapes.items()}
         self._fixed = {name: np.asarray(value) for name, value in fixed.items()}
-        self._given = dict(example) if isinstance(example, Mapping) else {}
+        given = example if isinstance(example, Mapping) else {}
+        self._given = {name: self._pixels(name, array) for name, array in given.items()}
         self._feeds: Mapping[str, Any] | None = None
         self._examples: dict[object, Sequence[ExampleArray]] = {}
         self._check_names()
@@ -67,7 +69,7 @@ class Network:
         """The inputs' arrays: those given, and others made up."""
         if self._feeds is None:
             known = {**self._given, **self._fixed}
-            if self._example:
+            if self._example is not False:
                 left = {name: dims for name, dims in self._shapes.items() if name not in known}
                 self._feeds = complete_feeds(self._session, known, left)
             else:
@@ -115,6 +117,26 @@ class Network:
             feeds = {name: array for name, array in self.feeds.items() if name in names}
             self._examples[key] = example(self.model, graph, ported, feeds, options)
         return self._examples[key]
+
+    def _trimmed(self, name: str, dims: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of an input; of a grey picture without the axis of its one colour."""
+        gray = name in self.model.images and any(
+            len(spec.sizes or ()) == 2 for spec in self._session.inputs if spec.name == name
+        )
+        return dims[:2] if gray and len(dims) == 3 and dims[2] == 1 else dims
+
+    def _pixels(self, name: str, array: np.ndarray) -> np.ndarray:
+        """The example of an input; a picture in the bytes that its port has. Raises InputError."""
+        if name not in self.model.images:
+            return array
+        with np.errstate(all="ignore"):
+            pixels = array.astype(np.uint8)
+        if not np.array_equal(pixels, array):
+            raise InputError(
+                f"the example of picture {name!r} has numbers that are no pixels, whole ones from 0 "
+                "to 255: give these (scale and bias are part of the network)"
+            )
+        return pixels.reshape(self._trimmed(name, array.shape))
 
     def _zeros(self, known: Container[str]) -> dict[str, np.ndarray]:
         """Zeros for inputs that are not known, where their shape is."""
