@@ -14,7 +14,7 @@ from vknn.cli.main import main
 from vknn.errors import InputError
 
 pytest.importorskip("PIL.Image")
-from tests.formats.coreml.test_images import GRAY_PIXELS, PIXELS, net  # noqa: E402
+from tests.formats.coreml.test_images import GRAY_PIXELS, PIXELS, net
 
 pytestmark = pytest.mark.glsl
 

@@ -133,8 +133,8 @@ class Network:
             pixels = array.astype(np.uint8)
         if not np.array_equal(pixels, array):
             raise InputError(
-                f"the example of picture {name!r} has numbers that are no pixels, whole ones from 0 "
-                "to 255: give these (scale and bias are part of the network)"
+                f"the example of picture {name!r} has numbers that are no pixels, whole ones from "
+                "0 to 255: give these (scale and bias are part of the network)"
             )
         return pixels.reshape(self._trimmed(name, array.shape))
 
