@@ -1,8 +1,8 @@
 """Facts of a SPIR-V module with the constants of a pipeline: what a device must have to run it.
 
 Read from its declarations: capabilities, version, bytes of shared memory (with the layout that
-"Standard Buffer Layout" of the Vulkan specification gives storage buffers) and the products of
-cooperative matrices.
+"Standard Buffer Layout" of the Vulkan specification gives storage buffers) and of push constants,
+and the products of cooperative matrices.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from vknn.runtime.spirv import words
 from vknn.runtime.spirv.specialize import OPERATORS
 
 _CAPABILITY, _TYPE_VECTOR, _TYPE_MATRIX, _MUL_ADD = 17, 23, 24, 4459
-_WORKGROUP = 4  # storage class
+_WORKGROUP, _PUSH_CONSTANT = 4, 9  # storage classes
+_ARRAY_STRIDE = 6  # decoration
 _CONSTANTS = (words.CONSTANT, words.SPEC_CONSTANT)
 _TRUE = (words.CONSTANT_TRUE, words.SPEC_CONSTANT_TRUE)
 _FALSE = (words.CONSTANT_FALSE, words.SPEC_CONSTANT_FALSE)
@@ -62,12 +63,14 @@ class MatrixProduct:
 @dataclass(frozen=True)
 class ModuleFacts:
     """Facts of a module: numbers of its capabilities, its ``version`` (major, minor), bytes of
-    shared memory of a workgroup, products of cooperative matrices."""
+    shared memory of a workgroup, products of cooperative matrices, and bytes of its push constants;
+    None where they are others than numbers, vectors and arrays."""
 
     capabilities: frozenset[int]
     version: tuple[int, int]
     shared_memory: int
     matrices: tuple[MatrixProduct, ...] = ()
+    push_bytes: int | None = 0
 
 
 def module_facts(spirv: bytes, constants: Mapping[int, int]) -> ModuleFacts:
@@ -85,6 +88,7 @@ def module_facts(spirv: bytes, constants: Mapping[int, int]) -> ModuleFacts:
         declared.version,
         declared.shared_memory(values),
         tuple(sorted(used)),
+        declared.push_bytes(),
     )
 
 
@@ -96,10 +100,14 @@ class _Declarations:
     capabilities: list[int] = field(default_factory=list)
     types: dict[int, tuple[int, Sequence[int]]] = field(default_factory=dict)
     shared: list[int] = field(default_factory=list)  # types of pointers
+    pushed: list[int] = field(default_factory=list)  # likewise
     #: Types of the first factor and of the sums of products of matrices.
     products: set[tuple[int, int]] = field(default_factory=set)
     _spec_ids: dict[int, int] = field(default_factory=dict)
     _values: dict[int, int] = field(default_factory=dict)
+    _lengths: dict[int, int] = field(default_factory=dict)  # constants that nothing specializes
+    _strides: dict[int, int] = field(default_factory=dict)
+    _offsets: dict[tuple[int, int], int] = field(default_factory=dict)  # by struct and member
     _operations: list[tuple[int, int, Sequence[int]]] = field(default_factory=list)
 
     def note(self, opcode: int, operands: Sequence[int]) -> None:
@@ -107,18 +115,26 @@ class _Declarations:
             self.capabilities.append(operands[0])
         elif opcode == words.DECORATE and operands[1] == words.SPEC_ID:
             self._spec_ids[operands[0]] = operands[2]
+        elif opcode == words.DECORATE and operands[1] == _ARRAY_STRIDE:
+            self._strides[operands[0]] = operands[2]
+        elif opcode == words.MEMBER_DECORATE and operands[2] == words.OFFSET:
+            self._offsets[operands[0], operands[1]] = operands[3]
         elif words.TYPE_BOOL <= opcode <= words.TYPE_POINTER or (
             opcode == words.TYPE_COOPERATIVE_MATRIX
         ):
             self.types[operands[0]] = opcode, operands[1:]
         elif opcode in _CONSTANTS:
             self._values[operands[1]] = _signed(operands[2])
+            if opcode == words.CONSTANT and len(operands) == 3:
+                self._lengths[operands[1]] = operands[2]
         elif opcode in _TRUE or opcode in _FALSE:
             self._values[operands[1]] = int(opcode in _TRUE)
         elif opcode == words.SPEC_CONSTANT_OP and operands[2] in _OPERATORS:
             self._operations.append((operands[1], operands[2], operands[3:]))
         elif opcode == words.VARIABLE and operands[2] == _WORKGROUP:
             self.shared.append(operands[0])
+        elif opcode == words.VARIABLE and operands[2] == _PUSH_CONSTANT:
+            self.pushed.append(operands[0])
 
     def evaluated(self, constants: Mapping[int, int]) -> dict[int, int]:
         """The integers and bools among the constants, by id."""
@@ -139,6 +155,34 @@ class _Declarations:
             size, alignment = self._layout(self.types[pointer][1][1], values)
             at = _aligned(at, alignment) + size
         return at
+
+    def push_bytes(self) -> int | None:
+        """End of the push constants; None where they are others than ``ModuleFacts`` says."""
+        end = 0
+        for pointer in self.pushed:
+            block = self.types[pointer][1][1]
+            opcode, members = self.types.get(block, (0, ()))
+            if opcode != words.TYPE_STRUCT:
+                return None
+            for number, member in enumerate(members):
+                size, offset = self._pushed_bytes(member), self._offsets.get((block, number))
+                if size is None or offset is None:
+                    return None
+                end = max(end, offset + size)
+        return end
+
+    def _pushed_bytes(self, type_: int) -> int | None:
+        """Size of a member of the push constants."""
+        opcode, operands = self.types.get(type_, (0, ()))
+        if opcode == words.TYPE_ARRAY:
+            stride, length = self._strides.get(type_), self._lengths.get(operands[1])
+            return None if stride is None or length is None else stride * length
+        count = 1
+        if opcode == _TYPE_VECTOR:
+            count = operands[1]
+            opcode, operands = self.types.get(operands[0], (0, ()))
+        plain = opcode in (words.TYPE_INT, words.TYPE_FLOAT) and operands[0] <= 64
+        return count * (operands[0] // 8) if plain else None
 
     def product(self, a: int, total: int, values: Mapping[int, int]) -> MatrixProduct:
         """The product of matrices of these types."""
