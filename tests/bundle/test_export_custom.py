@@ -42,7 +42,7 @@ def shader(inputs: int = 1, block: str = "int count; float a;", value: str = "p.
     )
 
 
-def exported(folder: Path, text: str, inputs: int = 1, push: int = 2) -> Bundle:
+def exported(folder: Path, text: str, inputs: int = 1, push: int = 2, **more: Any) -> Bundle:
     """A bundle of a network with a layer of this shader, named mine."""
     names = " ".join(f"x{n}" for n in range(inputs))
     layers = ["Input data 0 1 data", f"Split parts 1 {inputs} data {names}"]
@@ -56,7 +56,7 @@ def exported(folder: Path, text: str, inputs: int = 1, push: int = 2) -> Bundle:
     vknn.register_layer(
         "ncnn", "Mine", shape=lambda shapes, options: shapes[0], inputs=(1, None),
         compute=lambda arrays, weights, options: sum(arrays) + np.float32(0.5),
-        shader=vknn.Shader(text, push=pushed),
+        shader=vknn.Shader(text, push=pushed, **more),
     )  # fmt: skip
     out = folder / "net.vkb"
     vknn.export(path, out, shapes={"data": (2, 3, 5)}, targets="desktop", example=False)
@@ -97,3 +97,26 @@ def test_shaders_that_no_bundle_has(
     [reason] = caught.value.reasons
     assert reason.startswith("mine: its shader ") and text in reason and "--outputs" in reason
     assert not (tmp_path / "net.vkb").exists()
+
+
+FIXED = """#version 450
+layout(local_size_x = 8, local_size_y = 4) in;
+layout(set = 0, binding = 0, std430) readonly buffer X { float x[]; };
+layout(set = 0, binding = 1, std430) buffer Y { float y[]; };
+layout(push_constant) uniform P { int count; float a; } p;
+void main() {
+    uint i = gl_GlobalInvocationID.x;
+    if (i < p.count && gl_LocalInvocationID.y == 0) y[i] = x[i] + p.a;
+}
+"""
+
+
+def test_sizes_of_workgroups(tmp_path: Path) -> None:
+    def groups(given: Any, made: Any, options: Any) -> tuple[int, int, int]:
+        return -(-int(np.prod(made[0])) // 8), 1, 1
+
+    bundle = exported(tmp_path, FIXED, groups=groups, local=(8, 4, 1))
+    assert bundle.plans[0].needs.group_size == (8, 4, 1)
+    vknn.unregister_layer("ncnn", "Mine")
+    with pytest.raises(ExportError, match=r"mine: .* of two sizes, 8x4x1 and 64x1x1, in its text"):
+        exported(tmp_path, FIXED, groups=groups)

@@ -17,7 +17,10 @@ from vknn.runtime.spirv.specialize import OPERATORS
 
 _CAPABILITY, _TYPE_VECTOR, _TYPE_MATRIX, _MUL_ADD = 17, 23, 24, 4459
 _WORKGROUP, _PUSH_CONSTANT = 4, 9  # storage classes
-_ARRAY_STRIDE = 6  # decoration
+_ARRAY_STRIDE, _BUILT_IN = 6, 11  # decorations
+_WORKGROUP_SIZE = 25  # what is built in
+_EXECUTION_MODE, _LOCAL_SIZE = 16, 17
+_COMPOSITES = (44, 51)  # constants
 _CONSTANTS = (words.CONSTANT, words.SPEC_CONSTANT)
 _TRUE = (words.CONSTANT_TRUE, words.SPEC_CONSTANT_TRUE)
 _FALSE = (words.CONSTANT_FALSE, words.SPEC_CONSTANT_FALSE)
@@ -62,15 +65,19 @@ class MatrixProduct:
 
 @dataclass(frozen=True)
 class ModuleFacts:
-    """Facts of a module: numbers of its capabilities, its ``version`` (major, minor), bytes of
-    shared memory of a workgroup, products of cooperative matrices, and bytes of its push constants;
-    None where they are others than numbers, vectors and arrays."""
+    """Facts of a module.
+
+    ``capabilities``: their numbers; ``version``: major, minor; ``shared_memory``: bytes, of a
+    workgroup; ``matrices``: products of cooperative ones; ``push_bytes``: of its push constants,
+    None where they are others than numbers, vectors and arrays; ``group_size``: of its workgroups.
+    """
 
     capabilities: frozenset[int]
     version: tuple[int, int]
     shared_memory: int
     matrices: tuple[MatrixProduct, ...] = ()
     push_bytes: int | None = 0
+    group_size: tuple[int, int, int] = (1, 1, 1)
 
 
 def module_facts(spirv: bytes, constants: Mapping[int, int]) -> ModuleFacts:
@@ -89,6 +96,7 @@ def module_facts(spirv: bytes, constants: Mapping[int, int]) -> ModuleFacts:
         declared.shared_memory(values),
         tuple(sorted(used)),
         declared.push_bytes(),
+        declared.group_size(values),
     )
 
 
@@ -106,6 +114,9 @@ class _Declarations:
     _spec_ids: dict[int, int] = field(default_factory=dict)
     _values: dict[int, int] = field(default_factory=dict)
     _lengths: dict[int, int] = field(default_factory=dict)  # constants that nothing specializes
+    _sizes: list[int] = field(default_factory=list)  # of workgroups, as its execution mode says
+    _size_id: int | None = None  # of the constant that says them in its place
+    _composites: dict[int, Sequence[int]] = field(default_factory=dict)
     _strides: dict[int, int] = field(default_factory=dict)
     _offsets: dict[tuple[int, int], int] = field(default_factory=dict)  # by struct and member
     _operations: list[tuple[int, int, Sequence[int]]] = field(default_factory=list)
@@ -117,6 +128,12 @@ class _Declarations:
             self._spec_ids[operands[0]] = operands[2]
         elif opcode == words.DECORATE and operands[1] == _ARRAY_STRIDE:
             self._strides[operands[0]] = operands[2]
+        elif opcode == words.DECORATE and list(operands[1:3]) == [_BUILT_IN, _WORKGROUP_SIZE]:
+            self._size_id = operands[0]
+        elif opcode == _EXECUTION_MODE and operands[1] == _LOCAL_SIZE:
+            self._sizes = list(operands[2:5])
+        elif opcode in _COMPOSITES:
+            self._composites[operands[1]] = operands[2:]
         elif opcode == words.MEMBER_DECORATE and operands[2] == words.OFFSET:
             self._offsets[operands[0], operands[1]] = operands[3]
         elif words.TYPE_BOOL <= opcode <= words.TYPE_POINTER or (
@@ -155,6 +172,14 @@ class _Declarations:
             size, alignment = self._layout(self.types[pointer][1][1], values)
             at = _aligned(at, alignment) + size
         return at
+
+    def group_size(self, values: Mapping[int, int]) -> tuple[int, int, int]:
+        """Size of its workgroups; 0 where it is not known."""
+        sizes = self._sizes
+        if self._size_id is not None:
+            sizes = [values.get(part, 0) for part in self._composites.get(self._size_id, ())]
+        x, y, z = sizes if len(sizes) == 3 else (0, 0, 0)
+        return x, y, z
 
     def push_bytes(self) -> int | None:
         """End of the push constants; None where they are others than ``ModuleFacts`` says."""

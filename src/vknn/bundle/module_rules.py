@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vknn.bundle.module_facts import ModuleFacts, module_facts
-from vknn.bundle.needs import capabilities
+from vknn.bundle.needs import capabilities, group_size
 from vknn.errors import ExportError, ShaderError
 from vknn.plan import Dispatch
 from vknn.runtime.pipelines import PipelineKey
@@ -52,6 +52,11 @@ def _check(dispatch: Dispatch, key: PipelineKey, facts: ModuleFacts) -> None:
         raise ShaderError(f"binds {bound} buffers, in a bundle at most {MOST_SLOTS}")
     if constants > MOST_CONSTANTS:
         raise ShaderError(f"has {constants} specialization constants, at most {MOST_CONSTANTS}")
+    if facts.group_size != group_size(dispatch):
+        sizes = " and ".join(
+            "x".join(map(str, s)) for s in (facts.group_size, group_size(dispatch))
+        )
+        raise ShaderError(f"has workgroups of two sizes, {sizes}, in its text and where it is run")
     if facts.push_bytes is None:
         raise ShaderError("has push constants that are no numbers, vectors or arrays")
     if facts.push_bytes > key.push:
