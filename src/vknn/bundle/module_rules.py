@@ -53,10 +53,8 @@ def _check(dispatch: Dispatch, key: PipelineKey, facts: ModuleFacts) -> None:
     if constants > MOST_CONSTANTS:
         raise ShaderError(f"has {constants} specialization constants, at most {MOST_CONSTANTS}")
     if facts.group_size != group_size(dispatch):
-        sizes = " and ".join(
-            "x".join(map(str, s)) for s in (facts.group_size, group_size(dispatch))
-        )
-        raise ShaderError(f"has workgroups of two sizes, {sizes}, in its text and where it is run")
+        own, given = ("x".join(map(str, s)) for s in (facts.group_size, group_size(dispatch)))
+        raise ShaderError(f"has workgroups of {own} lanes, but the layer says {given}")
     if facts.push_bytes is None:
         raise ShaderError("has push constants that are no numbers, vectors or arrays")
     if facts.push_bytes > key.push:
