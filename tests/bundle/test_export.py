@@ -142,6 +142,15 @@ def test_several_outputs(options: list[str], model: Path, tmp_path: Path) -> Non
     assert names == ["pool", "conv1"]
 
 
+def test_bounds_behind_a_chain_of_layers(model: Path, tmp_path: Path) -> None:
+    """One dispatch pools, multiplies and takes the softmax: its errors are still roundings."""
+    out = tmp_path / "net.vkb"
+    vknn.export(model, out)
+    read = read_sections(out)
+    assert any("+" in read.string(step["label"]) for step in read.tables["step"])
+    assert 0 < read.tables["example"][1]["absolute"] < 1e-4
+
+
 def test_steps_as_the_plan_has_them(model: Path, tmp_path: Path) -> None:
     out = tmp_path / "net.vkb"
     told = vknn.export(model, out, example=False)
