@@ -117,7 +117,7 @@ def test_constants_of_any_type_are_outputs(tmp_path: Path) -> None:
     assert np.frombuffer(read.blob(told["d"]["blob"])).tolist() == [0.1, -1e300]
 
 
-@pytest.mark.parametrize(("factor", "answers"), [(1e20, 1), (1e30, 1), (1e37, 0)])
+@pytest.mark.parametrize(("factor", "answers"), [(1e20, 1), (1e30, 1), (1e38, 0)])
 def test_numbers_that_no_bound_holds(factor: float, answers: int, tmp_path: Path) -> None:
     """A runner takes bounds below 1e30: what would need larger ones is not compared."""
     path = save(simple(node("Mul", "x k"), k=np.float32(factor)), tmp_path)

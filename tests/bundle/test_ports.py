@@ -125,7 +125,7 @@ def test_an_input_that_all_read_as_floats_is_one(dtype: DType, tmp_path: Path) -
     numbers = [[3_000_000_000, 1 << 31, 5], [0, (1 << 32) - 1, 7 + wide]]
     with onnx(tmp_path, nodes, [value("x", (2, 3), dtype)], outputs) as session:
         made = checked(session, {"x": np.array(numbers, dtype.numpy)})
-    assert made.conversions == ["input x"]
+    assert "input x" in made.conversions
     assert made.port("x").form.dtype == dtype.numpy
 
 
@@ -135,7 +135,7 @@ def test_a_uint32_input_that_is_read_as_integers(tmp_path: Path) -> None:
     with onnx(tmp_path, nodes, [value("x", (2, 3), DType.UINT32)], outputs) as session:
         feeds = {"x": np.uint32([[3_000_000_000, 1 << 31, 5], [0, (1 << 32) - 1, 700]])}
         made = checked(session, feeds)
-    assert "input x" in made.conversions
+    assert made.conversions == ["output b"]
 
 
 def test_inputs_and_constants_that_are_outputs(tmp_path: Path) -> None:

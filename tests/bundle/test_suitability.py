@@ -87,7 +87,7 @@ def test_sizes_of_subgroups_that_vknn_run_can_ask_for() -> None:
         assert told.startswith("subgroups of 8 (it has 32; vknn-run alone asks for 8")
         assert lacking(plan, able_to_ask, program=True) == []
         assert suiting_plans([plan], able_to_ask) == ([], [plan])
-        lacks = replace(able_to_ask, max_group_invocations=32)
+        lacks = replace(able_to_ask, max_push_constants=4)
         with pytest.raises(VknnError, match="suits no plan"):
             suiting_plans([plan], lacks)
 
