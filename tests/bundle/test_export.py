@@ -213,6 +213,12 @@ def test_targets_are_told_apart(model: Path, tmp_path: Path) -> None:
         )  # fmt: skip
     assert len(caught.value.reasons) == 2
     assert "generic" in caught.value.reasons[0] and "adreno-6xx" in caught.value.reasons[1]
+    assert all("beside which it gets fp32" in reason for reason in caught.value.reasons)
+    told = vknn.export(
+        model, tmp_path / "n.vkb", targets=["generic", "llvmpipe", "adreno-6xx"], precision="fp16",
+        example=False,
+    )  # fmt: skip
+    assert [plan.precision for plan in told.plans] == ["fp32", "fp16", "fp32"]
 
 
 def test_a_target_gets_the_precision_that_it_has(model: Path, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ def shader(inputs: int = 1, block: str = "int count; float a;", value: str = "p.
 def exported(folder: Path, text: str, inputs: int = 1, push: int = 2, **more: Any) -> Bundle:
     """A bundle of a network with a layer of this shader, named mine."""
     names = " ".join(f"x{n}" for n in range(inputs))
-    layers = ["Input data 0 1 data", f"Split parts 1 {inputs} data {names}"]
+    layers = ["Input data 0 1 data", "ReLU relu 1 1 data a", f"Split parts 1 {inputs} a {names}"]
     path = folder / "net.param"
     path.write_text(net(*layers, f"Mine mine {inputs} 1 {names} y"))
     path.with_suffix(".bin").write_bytes(b"")
@@ -56,10 +56,11 @@ def exported(folder: Path, text: str, inputs: int = 1, push: int = 2, **more: An
     vknn.register_layer(
         "ncnn", "Mine", shape=lambda shapes, options: shapes[0], inputs=(1, None),
         compute=lambda arrays, weights, options: sum(arrays) + np.float32(0.5),
-        shader=vknn.Shader(text, push=pushed, **more),
+        shader=vknn.Shader(text, push=pushed, **more), replace=True,
     )  # fmt: skip
     out = folder / "net.vkb"
-    vknn.export(path, out, shapes={"data": (2, 3, 5)}, targets="desktop", example=False)
+    shapes = {"data": (2, 3, 5)}
+    vknn.export(path, out, shapes=shapes, targets="desktop", example=False, outputs=outputs)
     return Bundle.open(out)
 
 
@@ -97,6 +98,8 @@ def test_shaders_that_no_bundle_has(
     [reason] = caught.value.reasons
     assert reason.startswith("mine: its shader ") and text in reason and "--outputs" in reason
     assert not (tmp_path / "net.vkb").exists()
+    bundle = exported(tmp_path, shader(inputs, block, value), inputs, push, outputs="a")
+    assert [port.name for port in bundle.plans[0].outputs] == ["a"]
 
 
 FIXED = """#version 450
@@ -117,6 +120,5 @@ def test_sizes_of_workgroups(tmp_path: Path) -> None:
 
     bundle = exported(tmp_path, FIXED, groups=groups, local=(8, 4, 1))
     assert bundle.plans[0].needs.group_size == (8, 4, 1)
-    vknn.unregister_layer("ncnn", "Mine")
     with pytest.raises(ExportError, match="mine: .* of 8x4x1 lanes, but the layer says 64x1x1"):
         exported(tmp_path, FIXED, groups=groups)

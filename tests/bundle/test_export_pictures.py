@@ -72,6 +72,8 @@ def test_numbers_that_are_no_pixels(number: float, tmp_path: Path) -> None:
     path = saved("RGB", tmp_path)
     with pytest.raises(InputError, match="picture 'x' has numbers that are no pixels"):
         export(path, tmp_path / "net.vkb", example={"x": pixels})
+    pixels[1, 2, 0] = 7.0
+    export(path, tmp_path / "net.vkb", example={"x": pixels})
 
 
 def test_shapes_on_the_command_line(tmp_path: Path) -> None:
