@@ -42,7 +42,14 @@ def shader(inputs: int = 1, block: str = "int count; float a;", value: str = "p.
     )
 
 
-def exported(folder: Path, text: str, inputs: int = 1, push: int = 2, **more: Any) -> Bundle:
+def exported(
+    folder: Path,
+    text: str,
+    inputs: int = 1,
+    push: int = 2,
+    outputs: str | None = None,
+    **more: Any,
+) -> Bundle:
     """A bundle of a network with a layer of this shader, named mine."""
     names = " ".join(f"x{n}" for n in range(inputs))
     layers = ["Input data 0 1 data", "ReLU relu 1 1 data a", f"Split parts 1 {inputs} a {names}"]
