@@ -108,6 +108,18 @@ def test_devices_are_written_to(tmp_path: Path) -> None:
     assert not os.path.isfile("/dev/full")
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="needs /dev/fd")
+@pytest.mark.parametrize("whole", [False, True])
+def test_pipes_are_written_to(whole: bool) -> None:
+    """As /dev/stdout is; no name leads to it but its own."""
+    out, into = os.pipe()
+    with replacing(f"/dev/fd/{into}", whole=whole) as file:
+        file.write(b"through")
+    os.close(into)
+    with open(out, "rb") as read:
+        assert read.read() == b"through"
+
+
 @pytest.mark.parametrize("name", ["", "no/such/folder"])
 def test_errors_name_the_file(name: str, tmp_path: Path) -> None:
     with pytest.raises(OSError, match=str(tmp_path / name)), replacing(tmp_path / name):

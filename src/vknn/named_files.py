@@ -37,7 +37,7 @@ def replacing(path: str | os.PathLike[str], *, whole: bool = False) -> Iterator[
     """
     target = os.path.realpath(path)  # a link stays one
     with named(path):
-        temporary = None if _is_special(target) else _beside(target, os.fspath(path), whole)
+        temporary = None if _is_special(path) else _beside(target, os.fspath(path), whole)
         if temporary is None:
             with open(path, "wb") as file:
                 yield file
@@ -62,8 +62,15 @@ def is_endless(path: str | os.PathLike[str]) -> bool:
     return False
 
 
-def _is_special(path: str) -> bool:
-    return os.path.lexists(path) and not os.path.isfile(path)
+def _is_special(path: str | os.PathLike[str]) -> bool:
+    """Whether a path leads to something that is no plain file.
+
+    Asked of the path itself: those under /dev/fd are links to names that no pipe has.
+    """
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _beside(target: str, path: str, whole: bool) -> str | None:
