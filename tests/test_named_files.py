@@ -58,6 +58,46 @@ def test_links_and_modes_stay(tmp_path: Path) -> None:
     assert (tmp_path / "other").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
+def no_file_beside(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """No new file can be made, for this reason."""
+
+    def refused(path: str, flags: int, mode: int = 0o777, **rest: object) -> int:
+        assert flags & os.O_EXCL
+        raise OSError(number, os.strerror(number), path)
+
+    monkeypatch.setattr(os, "open", refused)
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.EIO])
+def test_a_disk_without_room_for_a_new_file(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No inodes left: writing in place would empty what is there, and then fail."""
+    path = tmp_path / "net"
+    path.write_bytes(b"good")
+    no_file_beside(monkeypatch, number)
+    with pytest.raises(OSError, match="'.*/net'$"), replacing(path) as file:
+        file.write(b"new")
+    assert path.read_bytes() == b"good"
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EROFS])
+def test_a_folder_in_which_no_file_can_be_made(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "net"
+    path.write_bytes(b"good")
+    no_file_beside(monkeypatch, number)
+    with pytest.raises(OSError, match="'.*/net'$"), replacing(path, whole=True) as file:
+        file.write(b"new")
+    assert path.read_bytes() == b"good"
+    with replacing(path) as file:
+        file.write(b"new")
+    assert path.read_bytes() == b"new"
+    with replacing(os.devnull, whole=True) as file:
+        file.write(b"new")
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_devices_are_written_to(tmp_path: Path) -> None:
     with replacing(os.devnull) as file:
@@ -66,6 +106,18 @@ def test_devices_are_written_to(tmp_path: Path) -> None:
     with failure, replacing("/dev/full") as file:
         file.write(b"x")
     assert not os.path.isfile("/dev/full")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/fd"), reason="needs /dev/fd")
+@pytest.mark.parametrize("whole", [False, True])
+def test_pipes_are_written_to(whole: bool) -> None:
+    """As /dev/stdout is; no name leads to it but its own."""
+    out, into = os.pipe()
+    with replacing(f"/dev/fd/{into}", whole=whole) as file:
+        file.write(b"through")
+    os.close(into)
+    with open(out, "rb") as read:
+        assert read.read() == b"through"
 
 
 @pytest.mark.parametrize("name", ["", "no/such/folder"])

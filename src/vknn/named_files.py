@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import shutil
@@ -10,6 +11,9 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
+
+#: Errors of folders in which no file can be made, though one that is there may be written.
+_CLOSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 @contextmanager
@@ -24,15 +28,16 @@ def named(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def replacing(path: str | os.PathLike[str], *, whole: bool = False) -> Iterator[IO[bytes]]:
     """A file to write to, which takes the place of ``path`` at the end of the block.
 
     After an error there is what was there before: a full disk takes no model away. What is no plain
-    file (a device, a pipe), or lies in a folder where no file can be made, is written to itself.
+    file (a device, a pipe) is written to itself, and so is a file in a folder where this user may
+    make none; with ``whole`` that is refused.
     """
     target = os.path.realpath(path)  # a link stays one
     with named(path):
-        temporary = None if _is_special(target) else _beside(target)
+        temporary = None if _is_special(path) else _beside(target, os.fspath(path), whole)
         if temporary is None:
             with open(path, "wb") as file:
                 yield file
@@ -57,15 +62,25 @@ def is_endless(path: str | os.PathLike[str]) -> bool:
     return False
 
 
-def _is_special(path: str) -> bool:
-    return os.path.lexists(path) and not os.path.isfile(path)
+def _is_special(path: str | os.PathLike[str]) -> bool:
+    """Whether a path leads to something that is no plain file.
+
+    Asked of the path itself: those under /dev/fd are links to names that no pipe has.
+    """
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return False
 
 
-def _beside(path: str) -> str | None:
-    """A new file beside ``path``, or None where there can be none but ``path`` can be written."""
-    temporary = os.path.join(os.path.dirname(path), f".vknn-{secrets.token_hex(8)}.tmp")
+def _beside(target: str, path: str, whole: bool) -> str | None:
+    """A new file beside ``target``; None where the user may make none and it need not be whole."""
+    temporary = os.path.join(os.path.dirname(target), f".vknn-{secrets.token_hex(8)}.tmp")
     try:
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-    except OSError:
-        return None
+    except OSError as error:
+        if error.errno in _CLOSED and not whole:
+            return None
+        error.filename = path  # the name that the user knows
+        raise
     return temporary

@@ -130,6 +130,27 @@ def test_a_network_cut_behind_a_blob(model: Path, tmp_path: Path) -> None:
         vknn.export(model, out, outputs="pol")
 
 
+@pytest.mark.parametrize(
+    "options",
+    [["--outputs", "pool,conv1"], ["--outputs", "pool", "--outputs", "conv1"]],
+)
+def test_several_outputs(options: list[str], model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "net.vkb"
+    assert main(["export", str(model), "-o", str(out), "--no-example", *options]) == 0
+    read = read_sections(out)
+    names = [read.string(p["name"]) for p in read.tables["port"] if p["direction"] == 1]
+    assert names == ["pool", "conv1"]
+
+
+def test_bounds_behind_a_chain_of_layers(model: Path, tmp_path: Path) -> None:
+    """One dispatch pools, multiplies and takes the softmax: its errors are still roundings."""
+    out = tmp_path / "net.vkb"
+    vknn.export(model, out)
+    read = read_sections(out)
+    assert any("+" in read.string(step["label"]) for step in read.tables["step"])
+    assert 0 < read.tables["example"][1]["absolute"] < 1e-4
+
+
 def test_steps_as_the_plan_has_them(model: Path, tmp_path: Path) -> None:
     out = tmp_path / "net.vkb"
     told = vknn.export(model, out, example=False)
@@ -153,7 +174,8 @@ def test_steps_as_the_plan_has_them(model: Path, tmp_path: Path) -> None:
         ({"targets": ["generic", "generic"]}, VknnError, "'generic' is given twice"),
         ({"targets": 7}, VknnError, "a target is a name, a file or limits, not int"),
         ({"shapes": {"data": ()}}, InputError, "has no axes .rank 0.; .*--shape data="),
-        ({"shapes": {"data": (3, -8, 8)}}, InputError, "sizes begin at 1"),
+        ({"shapes": {"data": (3, -8, 8)}}, InputError, "sizes are 1 to 2,147,483,647"),
+        ({"shapes": {"data": (1 << 31,)}}, InputError, "sizes are 1 to 2,147,483,647"),
         ({"shapes": {"data": (3, 8.5, 8)}}, InputError, "not whole numbers"),
         ({"shapes": {"data": (3, True, 8)}}, InputError, "not whole numbers"),
         ({"shapes": [{}, {"data": SHAPE}]}, InputError, "two sets of shapes are alike: data=3,8,8"),
@@ -163,10 +185,12 @@ def test_steps_as_the_plan_has_them(model: Path, tmp_path: Path) -> None:
         ({"shapes": {"data": (3, 8192, 8192)}}, ExportError, "805,306,368 bytes is longer than"),
         ({"fixed": {"x": 1}}, InputError, "array for 'x': there is no such input"),
         ({"precision": "fp16"}, ExportError, "'generic' has no 16-bit storage.*--precision fp32"),
-        ({"precision": "fp16", "arithmetic": "fp16", "targets": "mali-g7xx"}, ExportError,
-         "'mali-g7xx' has no 16-bit arithmetic.*--arithmetic fp16 needs; leave it out"),
+        ({"precision": "fp16", "arithmetic": "fp16", "targets": ["mali-g7xx", "generic"]},
+         ExportError, "'mali-g7xx' has no 16-bit arithmetic.*--arithmetic fp16 needs; leave it"),
         ({"precision": "fp64"}, VknnError, "precision 'fp64' is not supported"),
         ({"disable": "nothing-such"}, VknnError, "nothing-such"),
+        ({"outputs": []}, InputError, "no outputs are asked for: name one"),
+        ({"outputs": "pool,pol"}, InputError, "no output and no blob 'pol'; like it"),
         ({"example": {"data": np.zeros((1, 2, 3), "f4")}, "shapes": {"data": SHAPE}},
          InputError, "shapes of none of the sets"),
     ],
@@ -185,11 +209,51 @@ def test_bad_input(
 def test_targets_are_told_apart(model: Path, tmp_path: Path) -> None:
     with pytest.raises(ExportError) as caught:
         vknn.export(
-            model, tmp_path / "n.vkb", targets=["generic", "adreno-6xx", "llvmpipe"],
-            precision="fp16",
+            model, tmp_path / "n.vkb", targets=["generic", "adreno-6xx"], precision="fp16",
         )  # fmt: skip
     assert len(caught.value.reasons) == 2
     assert "generic" in caught.value.reasons[0] and "adreno-6xx" in caught.value.reasons[1]
+    assert all("beside which it gets fp32" in reason for reason in caught.value.reasons)
+    told = vknn.export(
+        model, tmp_path / "n.vkb", targets=["generic", "llvmpipe", "adreno-6xx"], precision="fp16",
+        example=False,
+    )  # fmt: skip
+    assert [plan.precision for plan in told.plans] == ["fp32", "fp16", "fp32"]
+
+
+def test_a_target_gets_the_precision_that_it_has(model: Path, tmp_path: Path) -> None:
+    """The command of the handbook: fp16 for the phone, and fp32 for all others."""
+    out = tmp_path / "net.vkb"
+    targets = ["mali-g7xx", "adreno-7xx", "generic"]
+    options = [part for target in targets for part in ("--target", target)]
+    options += ["--precision", "fp16", "--arithmetic", "fp16"]
+    assert main(["export", str(model), "-o", str(out), *options]) == 0
+    read = read_sections(out)
+    wanted = [("mali-g7xx", "fp16"), ("adreno-7xx", "fp16"), ("generic", "fp32")]
+    plans = read.tables["plan"]
+    assert [(read.string(p["target"]), read.string(p["precision"])) for p in plans] == wanted
+    has_half = [bool(p["features"] & schema.Feature.STORAGE_16BIT.value) for p in plans]
+    assert has_half == [True, True, False]
+    document = json.loads(bytes(read.parts["meta"]))
+    told = [(p["target"], p["precision"], p["arithmetic"]) for p in document["plans"]]
+    assert told == [
+        ("mali-g7xx", "fp16", "fp32"), ("adreno-7xx", "fp16", "fp16"), ("generic", "fp32", "fp32"),
+    ]  # fmt: skip
+    assert (document["precision"], document["arithmetic"]) == ("fp16", "fp16")
+
+
+def test_each_precision_has_its_own_bounds(model: Path, tmp_path: Path) -> None:
+    """Those of fp32 are tight behind a plan in fp16, and as if that were not there."""
+    both, alone = tmp_path / "both.vkb", tmp_path / "alone.vkb"
+    layers = {"fc": "fp32", "*": "fp16"}
+    vknn.export(model, both, targets=["apple", "generic"], precision=layers)
+    vknn.export(model, alone, targets="generic")
+    bounds = [
+        [row["absolute"] + row["relative"] for row in read_sections(path).tables["example"]]
+        for path in (both, alone)
+    ]
+    assert bounds[0][2:] == bounds[1]
+    assert bounds[0][1] > 10 * bounds[0][3] > 0
 
 
 @pytest.mark.parametrize("place", ["missing/net.vkb", "folder"])

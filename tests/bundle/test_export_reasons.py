@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.bundle.sections import read_sections
+from tests.bundle.test_ports_states import svdf
 from tests.onnx_writer import graph, model, node, save, simple, value
 
 import vknn
-from vknn.bundle import schema
+from vknn.bundle import Bundle, schema
 from vknn.cli.main import main
 from vknn.errors import ExportError, InputError
 from vknn.graph import DType
@@ -91,9 +92,56 @@ def test_strings(tmp_path: Path) -> None:
         [value("s", (2,), DType.STRING), value("x")],
         [value("t", (2,), DType.STRING), value("y", None)],
     )
-    told = reasons(save(model(body), tmp_path))
-    assert any("'s'" in reason and "string" in reason for reason in told)
-    assert any("'t'" in reason for reason in told)
+    for example in (True, False):
+        told = reasons(save(model(body), tmp_path), example=example)
+        assert any("'s'" in reason and "string" in reason for reason in told)
+        assert any("'t'" in reason for reason in told)
+
+
+def test_constants_of_any_type_are_outputs(tmp_path: Path) -> None:
+    """A shape is folded: nothing of int64 is left to a device but the output's bytes."""
+    outputs = [value("y", None), value("s", (2,), DType.INT64), value("u", (2,), DType.UINT32)]
+    outputs.append(value("d", (2,), DType.FLOAT64))
+    nodes = [node("Relu", "x"), node("Shape", "x", "s")]
+    nodes += [node("Identity", "large", "u"), node("Identity", "wide", "d")]
+    constants = {"large": np.uint32([3_000_000_000, 7]), "wide": np.array([0.1, -1e300])}
+    path = save(model(graph(nodes, [value("x")], outputs, constants)), tmp_path)
+    vknn.export(path, tmp_path / "net.vkb")
+    read = read_sections(tmp_path / "net.vkb")
+    ports = read.tables["port"]
+    types = {read.string(p["name"]): schema.PortElement(p["type"]).name for p in ports}
+    assert types == {"x": "FLOAT32", "y": "FLOAT32", "s": "INT64", "u": "UINT32", "d": "FLOAT64"}
+    told = {read.string(ports[e["port"]]["name"]): e for e in read.tables["example"]}
+    assert np.frombuffer(read.blob(told["s"]["blob"]), np.int64).tolist() == [2, 3]
+    assert np.frombuffer(read.blob(told["u"]["blob"]), np.uint32).tolist() == [3_000_000_000, 7]
+    assert np.frombuffer(read.blob(told["d"]["blob"])).tolist() == [0.1, -1e300]
+
+
+@pytest.mark.parametrize(("factor", "answers"), [(1e20, 1), (1e30, 1), (1e38, 0)])
+def test_numbers_that_no_bound_holds(factor: float, answers: int, tmp_path: Path) -> None:
+    """A runner takes bounds below 1e30: what would need larger ones is not compared."""
+    path = save(simple(node("Mul", "x k"), k=np.float32(factor)), tmp_path)
+    vknn.export(path, tmp_path / "net.vkb")
+    [plan] = Bundle.open(tmp_path / "net.vkb").plans
+    bounds = [e.absolute for e in plan.examples if e.port.direction is schema.Direction.OUTPUT]
+    assert len(bounds) == answers
+    assert all(factor * 1e-9 < bound < factor * 1e-3 for bound in bounds)
+
+
+def test_constant_strings(tmp_path: Path) -> None:
+    nodes = [node("Relu", "x"), node("Identity", "names", "n")]
+    outputs = [value("y", None), value("n", (2,), DType.STRING)]
+    constants = {"names": np.array([b"a", b"b"], object)}
+    path = save(model(graph(nodes, [value("x")], outputs, constants)), tmp_path)
+    [reason] = reasons(path)
+    assert "output 'n' has strings, which no bundle has" in reason
+
+
+def test_a_uint32_input_of_which_floats_and_integers_are_made(tmp_path: Path) -> None:
+    nodes = [node("Cast", "x", "y", to=1), node("Cast", "x", "z", to=6)]
+    outputs = [value("y", (2, 3)), value("z", (2, 3), DType.INT32)]
+    path = save(model(graph(nodes, [value("x", (2, 3), DType.UINT32)], outputs)), tmp_path)
+    assert "input 'x' has elements of type uint32" in reasons(path)[0]
 
 
 def test_a_kernel_that_is_switched_off(tmp_path: Path) -> None:
@@ -135,6 +183,26 @@ def test_networks_without_layers(tmp_path: Path) -> None:
     names = [read.string(p["name"]) for p in read.tables["port"]]
     assert names == ["x", "y", "z"]
     assert told.plans[0].needs["group_invocations"] >= 1
+
+
+def test_names_with_commas(tmp_path: Path) -> None:
+    nodes = [node("Relu", "x", "a,b"), node("Neg", "a,b", "a"), node("Neg", "x", "b")]
+    path = save(model(graph(nodes, [value("x")], [value("a"), value("b")])), tmp_path)
+    out = tmp_path / "net.vkb"
+    for given, wanted in [(["a,b"], ["a,b"]), (["b,a"], ["b", "a"]), (["a,b", "b,a"], None)]:
+        options = [part for text in given for part in ("--outputs", text)]
+        assert main(["export", str(path), "-o", str(out), "--no-example", *options]) == 0
+        names = [port.name for port in Bundle.open(out).plans[0].outputs]
+        assert names == (wanted or ["a,b", "b", "a"])
+
+
+def test_a_state_is_no_output(tmp_path: Path) -> None:
+    """It is kept: a bundle that ends in it alone would have no output."""
+    with vknn.Session(svdf(), device="cpu") as session:
+        [name] = session.model.state
+        with pytest.raises(InputError, match="is a state, which a bundle keeps"):
+            vknn.export(session, tmp_path / "net.vkb", outputs=[name])
+        vknn.export(session, tmp_path / "net.vkb", outputs=["y"])
 
 
 def test_shapes_that_are_missing(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from tests.small_model import SHAPE, write_small_model
 
 import vknn
 from vknn.bundle.module_facts import MatrixProduct, module_facts
+from vknn.bundle.module_rules import facts_of
 from vknn.bundle.modules import swept_keys
 from vknn.bundle.needs import Needs, capabilities, needs
-from vknn.bundle.plans import facts_of
 from vknn.bundle.schema import Feature
 from vknn.bundle.segments import planned
 from vknn.bundle.targets import TARGETS
@@ -79,7 +79,7 @@ def asked_by(
         shapes = OPEN_SHAPES.get(path.stem, {"data": shape} if path.stem == "small" else {})
         graph = engine_of(session).graph(complete_feeds(session, shapes=shapes))
         _, plan = planned(graph, limits, LoweringOptions(precision=precision))
-    return needs(plan, facts_of(swept_keys(plan.dispatches)), limits)
+    return needs(plan, facts_of(plan.dispatches, swept_keys(plan.dispatches)), limits)
 
 
 @pytest.fixture(scope="module")
@@ -143,7 +143,7 @@ def test_cooperative_matrices(tmp_path: Path) -> None:
         options = LoweringOptions(precision="fp16", algorithm="cooperative64x64")
         _, plan = planned(graph, limits, options)
     assert any("cooperative" in d.label for d in plan.dispatches)
-    asked = needs(plan, facts_of(swept_keys(plan.dispatches)), limits)
+    asked = needs(plan, facts_of(plan.dispatches, swept_keys(plan.dispatches)), limits)
     assert asked.matrices == (MatrixProduct(16, 16, 16, 0, 1),)
     assert asked.features & Feature.COOPERATIVE_MATRIX and asked.features & Feature.FULL_SUBGROUPS
     assert asked.subgroup_size == 32
@@ -189,6 +189,28 @@ def test_shared_memory_that_nothing_uses_is_none() -> None:
     module = compile_glsl(SOURCE[: SOURCE.index("void main")] + "void main() { b[0] = 1; }")
     assert module_facts(module, {}).shared_memory == 3 * 16 + 12 + 4 + 32
     assert module_facts(swept(module), {}).shared_memory == 0
+
+
+@pytest.mark.parametrize(
+    ("block", "expected"),
+    [
+        ("int a; float b; ivec3 c;", 28),
+        ("int a, b[3];", 16),
+        ("layout(offset = 8) vec2 a; uint b;", 20),
+        ("mat2 a;", None),
+        ("int a; Pair b;", None),
+        ("layout(row_major) mat3 a; int b;", None),
+    ],
+)
+def test_push_constants(block: str, expected: int | None) -> None:
+    text = (
+        "#version 450\nstruct Pair { float a; vec2 b; };\n"
+        f"layout(push_constant) uniform P {{ {block} }} p;\n"
+        "layout(set = 0, binding = 0, std430) buffer B { float b[]; };\n"
+        "void main() { b[0] = b[1]; }\n"
+    )
+    assert module_facts(compile_glsl(text), {}).push_bytes == expected
+    assert module_facts(compile_glsl(SOURCE), {}).push_bytes == 0
 
 
 def test_a_capability_that_nobody_knows() -> None:

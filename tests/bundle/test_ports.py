@@ -116,6 +116,28 @@ def test_an_int64_input_is_narrowed(tmp_path: Path) -> None:
     assert made.port("x").form.element is PortElement.INT64
 
 
+@pytest.mark.parametrize("dtype", [DType.UINT32, DType.INT64, DType.UINT64])
+def test_an_input_that_all_read_as_floats_is_one(dtype: DType, tmp_path: Path) -> None:
+    """No number is cut to 32 bits with a sign on the way."""
+    nodes = [node("Cast", "x", "f", to=1), node("Neg", "f", "y")]
+    outputs = [value("f", (2, 3)), value("y", (2, 3))]
+    wide = 0 if dtype is DType.UINT32 else 1 << 40
+    numbers = [[3_000_000_000, 1 << 31, 5], [0, (1 << 32) - 1, 7 + wide]]
+    with onnx(tmp_path, nodes, [value("x", (2, 3), dtype)], outputs) as session:
+        made = checked(session, {"x": np.array(numbers, dtype.numpy)})
+    assert "input x" in made.conversions
+    assert made.port("x").form.dtype == dtype.numpy
+
+
+def test_a_uint32_input_that_is_read_as_integers(tmp_path: Path) -> None:
+    nodes = [node("Cast", "x", "i", to=6), node("Neg", "i", "y"), node("Cast", "x", "b", to=2)]
+    outputs = [value("y", (2, 3), DType.INT32), value("b", (2, 3), DType.UINT8)]
+    with onnx(tmp_path, nodes, [value("x", (2, 3), DType.UINT32)], outputs) as session:
+        feeds = {"x": np.uint32([[3_000_000_000, 1 << 31, 5], [0, (1 << 32) - 1, 700]])}
+        made = checked(session, feeds)
+    assert made.conversions == ["output b"]
+
+
 def test_inputs_and_constants_that_are_outputs(tmp_path: Path) -> None:
     """An input that nobody reads, one that is an output, too, and constants."""
     nodes = [

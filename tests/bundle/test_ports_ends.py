@@ -82,6 +82,30 @@ def test_first_casts() -> None:
         np.testing.assert_array_equal(after[name], before[name])
 
 
+@pytest.mark.parametrize(
+    ("dtype", "casts", "inner"),
+    [
+        (DType.INT64, [DType.FLOAT32], DType.FLOAT32),
+        (DType.UINT32, [DType.FLOAT32, DType.FLOAT32], DType.FLOAT32),
+        (DType.UINT32, [DType.INT32, DType.INT8], DType.INT32),
+        (DType.UINT32, [], DType.INT32),
+        (DType.UINT32, [DType.INT32, DType.FLOAT32], DType.UINT32),  # its sign would be lost
+        (DType.UINT32, [DType.FLOAT16], DType.UINT32),
+        (DType.UINT32, [DType.INT64], DType.UINT32),
+        (DType.UINT16, [DType.INT32, DType.FLOAT32], DType.INT32),
+        (DType.UINT16, [DType.FLOAT16], DType.INT32),
+        (DType.INT64, [DType.BOOL], DType.INT64),
+    ],
+)
+def test_types_of_inputs_by_their_casts(dtype: DType, casts: list[DType], inner: DType) -> None:
+    builder = GraphBuilder("casts")
+    x = builder.input("x", TensorType((2, 3), dtype))
+    made = {f"y{n}": builder.add(Cast(to), x) for n, to in enumerate(casts)}
+    z = builder.add(Neg(), builder.input("z", TensorType((2, 3))))
+    graph = builder.finish({**made, "z": z})
+    assert narrowed(graph).inputs[0].type.dtype is inner
+
+
 def test_an_input_that_is_computed_with_in_64_bits_stays() -> None:
     builder = GraphBuilder("wide")
     x = builder.input("x", TensorType((2, 3), DType.INT64))

@@ -131,6 +131,8 @@ WRONG: list[tuple[Any, str, Any, str]] = [
     (schema.PORT, "dims", [1 << 33] * 3 + [1] * 5, "larger than its buffer"),
     (schema.PORT, "dims", [1, 1, 8, 8, 2, 1, 1, 1], "axes behind its last"),
     (schema.PORT, "buffer", 9999, "there is no such buffer"),
+    (schema.PORT, "scale", 1e30, "its scale is no number from 0 to 1e30"),
+    (schema.PORT, "quantized", 2, "its scale is no number from 0 to 1e30"),
     (schema.PORT, "count", 9999, "its count is no buffer"),
     (schema.SUBMIT, "end", 3, "section submit: submits do not ascend to the last step"),
 ]
@@ -205,6 +207,7 @@ def test_wrong_examples_and_states_are_refused(bundle: Bundle) -> None:
         ("blob", 999, "there is no such blob"),
         ("blob", 0, "its size is not its port's"),
         ("relative", np.nan, "tolerance is no number"),
+        ("absolute", 1e30, "tolerance is no number from 0 to 1e30"),
     ]:
         with pytest.raises(ModelFormatError, match=f"section example: .*{text}"):
             Bundle.of(with_field(made, schema.EXAMPLE, field, value))

@@ -11,6 +11,7 @@ from tests.bundle.rebuilt import (
     digits,
     digits_with_example,
     rebuilt,
+    with_field,
 )
 
 from vknn.bundle import Bundle, schema, trial
@@ -71,6 +72,42 @@ def test_what_a_device_lacks() -> None:
     ]:
         found = lacking(plan, replace(able(), **change))  # type: ignore[arg-type]
         assert any(text in lack for lack in found), (change, found)
+
+
+def test_sizes_of_subgroups_that_vknn_run_can_ask_for() -> None:
+    _, plan = Bundle.of(digits("generic", "llvmpipe")).plans
+    other = replace(able(), subgroup_size=32)
+    assert lacking(plan, other, program=True) == ["subgroups of 8 (it has 32)"]
+    for change in (
+        {"api_version": (1, 3, 0)},
+        {"extensions": frozenset(("VK_EXT_subgroup_size_control",))},
+    ):
+        able_to_ask = replace(other, **change)  # type: ignore[arg-type]
+        [told] = lacking(plan, able_to_ask)
+        assert told.startswith("subgroups of 8 (it has 32; vknn-run alone asks for 8")
+        assert lacking(plan, able_to_ask, program=True) == []
+        assert suiting_plans([plan], able_to_ask) == ([], [plan])
+        lacks = replace(able_to_ask, max_push_constants=4)
+        with pytest.raises(VknnError, match="suits no plan"):
+            suiting_plans([plan], lacks)
+
+
+def test_rounds_of_loops() -> None:
+    """As the runner has it: llvmpipe alone ends loops in silence."""
+    bundle = Bundle.of(digits("generic", "llvmpipe"))
+    longer = Bundle.of(with_field(bundle, schema.PLAN, "loop_rounds", 1 << 20)).plans[0]
+    assert lacking(longer, able()) == []
+    own = replace(able(), name="llvmpipe (LLVM 15, 256 bits)")
+    assert lacking(longer, own) == ["1,048,576 rounds of loops (it has 65,535)"]
+    assert lacking(bundle.plans[0], own) == []
+
+
+def test_features_of_which_vknn_knows_nothing() -> None:
+    bundle = Bundle.of(digits("generic", "llvmpipe"))
+    features = bundle.tables[schema.PLAN]["features"][0] | np.uint64(schema.Feature.FLOAT64)
+    plan = Bundle.of(with_field(bundle, schema.PLAN, "features", features)).plans[0]
+    assert lacking(plan, able()) == ["float64 (vknn-run tells whether it has that)"]
+    assert lacking(plan, able(), program=True) == []
 
 
 def test_cooperative_matrices_are_needed_by_their_sizes() -> None:

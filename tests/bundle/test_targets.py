@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from vknn.bundle.limits_file import FEATURES, read_limits
 from vknn.bundle.targets import TARGETS, chosen_targets
 from vknn.cli.main import main
 from vknn.errors import VknnError
-from vknn.plan import DeviceLimits
+from vknn.plan import DeviceLimits, MeasuredSpeeds
 
 NAMES = {
     *("generic", "adreno-6xx", "adreno-7xx", "mali-g7xx", "xclipse", "apple", "desktop"),
@@ -77,8 +77,10 @@ def test_the_default_device_of_a_list(tmp_path: Path) -> None:
     ]
     assert read_limits(written(tmp_path, rows)).name == "c"
     assert read_limits(written(tmp_path, rows[:2])).name == "b"
-    with pytest.raises(VknnError, match="no usable device"):
-        read_limits(written(tmp_path, rows[:1]))
+    told = {**rows[0], "rejection": "it is a null device"}
+    with pytest.raises(VknnError, match="no usable device.* its object alone.*'it is a null dev"):
+        read_limits(written(tmp_path, [told]))
+    assert read_limits(written(tmp_path, told)).name == "a", "what the error says to do helps"
 
 
 @pytest.mark.device
@@ -132,6 +134,31 @@ def test_impossible_numbers(change: dict[str, Any], text: str, tmp_path: Path) -
     with pytest.raises(VknnError, match=text) as caught:
         read_limits(path)
     assert "phone.json" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_limits_made_in_python(name: str) -> None:
+    [target] = chosen_targets(TARGETS[name])
+    assert target.limits == TARGETS[name]
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"max_group_size": (0, 0, 0)}, "max_group_size is 0, which no Vulkan device has"),
+        ({"max_group_size": (128, 128)}, "not three whole numbers"),
+        ({"shared_memory": -1}, "shared_memory is -1"),
+        ({"max_push_constants": 1.5}, "max_push_constants is 1.5, not a whole number"),
+        ({"storage_alignment": 48}, "no power of two"),
+        ({"features": frozenset(("fp17",))}, "no feature 'fp17'"),
+        ({"preferred_access": "any"}, "none of storage"),
+        ({"name": ""}, "name is '', not a short text"),
+        ({"speeds": MeasuredSpeeds(float("nan"), 1, 1)}, "gflops is nan, not a number above 0"),
+    ],
+)
+def test_limits_made_in_python_that_no_device_has(change: dict[str, Any], text: str) -> None:
+    with pytest.raises(VknnError, match=f"limits of a target: .*{text}"):
+        chosen_targets([replace(TARGETS["generic"], **change)])
 
 
 @pytest.mark.parametrize("missing", ["shared_memory", "max_group_size", "subgroup_size"])

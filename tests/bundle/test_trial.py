@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +15,10 @@ from tests.bundle.rebuilt import (
     one_step,
     relu,
     with_example,
+    with_field,
 )
 
-from vknn.bundle import Bundle, native
+from vknn.bundle import Bundle, native, schema
 from vknn.bundle.comparison import difference
 from vknn.bundle.records import BundleExample
 from vknn.cli.main import main
@@ -24,6 +26,7 @@ from vknn.errors import (
     DeviceError,
     VknnError,
 )
+from vknn.runtime import open_device
 
 pytestmark = pytest.mark.glsl
 
@@ -45,6 +48,56 @@ def test_a_check_runs_both(net: Path, program: Path, capsys: pytest.CaptureFixtu
     found = [(row["plan"], row["by"], row["ok"]) for row in document["checks"]]
     assert found == [(p, by, True) for p in (0, 1) for by in ("vknn", "vknn-run")]
     assert document["ok"] and all(row["max_abs"] < 1e-5 for row in document["checks"])
+
+
+@pytest.mark.device
+def test_a_check_of_subgroups_that_the_device_has_not(
+    net: Path, program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The runner may ask the driver for them: its word counts, and what suits is checked."""
+    with open_device("auto") as device:
+        if device.snapshot.api_version < (1, 3, 0):
+            pytest.skip("no driver here can be asked for a size of subgroups")
+    path, size = tmp_path / "other.vkb", 128
+    path.write_bytes(with_field(Bundle.open(net), schema.PLAN, "subgroup_size", size, at=1))
+    arguments = ["bundle", str(path), "--check", "--runner", str(program)]
+    assert main([*arguments, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert {row["plan"] for row in document["checks"]} == {0} and document["ok"]
+    [left] = document["not by vknn"]
+    assert left["plan"] == 1 and "subgroups of 128" in left["lacks"][0]
+    assert main([*arguments, "--plan", "1"]) == 2
+    text = capsys.readouterr().err
+    assert "subgroups of 128" in text and "vknn-run says that the device does not suit" in text
+
+
+@pytest.mark.device
+def test_a_check_by_the_runner_alone(
+    net: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A driver that has the subgroups which it is asked for: what the program says counts."""
+    with open_device("auto") as device:
+        if device.snapshot.api_version < (1, 3, 0):
+            pytest.skip("no driver here can be asked for a size of subgroups")
+    bundle = Bundle.open(net)
+    path = tmp_path / "other.vkb"
+    path.write_bytes(with_field(bundle, schema.PLAN, "subgroup_size", 128, at=1))
+    for off, status in [(0.0, 0), (0.25, 1)]:
+        answer = {e.port.name: e.array for e in bundle.plans[1].examples}["probabilities"]
+        np.save(tmp_path / "answer.npy", answer + np.float32(off))
+        program = tmp_path / "program"
+        program.write_text(
+            f"#!{sys.executable}\nimport shutil, sys\n"
+            "path = sys.argv[sys.argv.index('--output') + 1].partition('=')[2]\n"
+            f"shutil.copy({str(tmp_path / 'answer.npy')!r}, path)\n"
+        )
+        program.chmod(0o755)
+        arguments = ["bundle", str(path), "--check", "--plan", "1", "--runner", str(program)]
+        assert main([*arguments, "--json"]) == status
+        document = json.loads(capsys.readouterr().out)
+        assert [(r["plan"], r["by"], r["ok"]) for r in document["checks"]] == [
+            (1, "vknn-run", not status)
+        ]
 
 
 @pytest.mark.device

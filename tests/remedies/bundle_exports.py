@@ -22,8 +22,15 @@ BUNDLE_EXPORTS = {
     "target {} has no 16-bit arithmetic (shaderFloat16), which --arithmetic fp16 needs; leave"
     " it out (--precision fp16 may stay)": ("bundle/test_export.py::test_bad_input"),
     "target {} has no 16-bit storage (storageBuffer16BitAccess), which --precision {} needs; "
-    "export it with --precision fp32, or for another --target": (
-        "bundle/test_export.py::test_bad_input"
+    "export it with --precision fp32, or for another --target, beside which it gets fp32": (
+        "bundle/test_export.py::test_targets_are_told_apart"
+    ),
+    "the example of picture {} has numbers that are no pixels, whole ones from 0 to 255: give "
+    "these (scale and bias are part of the network)": (
+        "bundle/test_export_pictures.py::test_numbers_that_are_no_pixels"
+    ),
+    "change its shader, or cut the network in front of it with --outputs": (
+        "bundle/test_export_custom.py::test_shaders_that_no_bundle_has"
     ),
     "the model leaves the shape of input {} open: give it, as in --shape {}={} (in Python "
     "shapes={{}: ({})})": ("bundle/test_export_reasons.py::test_shapes_that_are_missing"),

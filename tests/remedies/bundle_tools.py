@@ -25,7 +25,7 @@ BUNDLE_TOOLS = {
     ),
     "version {} of the format is newer than this vknn, which reads up to {}: upgrade it "
     "(pip install -U vknn)": f"{_READER}test_other_files_and_newer_versions",
-    "{} suits no plan: {}: export for --target generic": (
+    "{} suits no plan: {}: export for --target generic, or choose another --device": (
         "bundle/test_suitability.py::test_a_device_that_suits_no_plan"
     ),
     "{}: plan {} ({}) cannot run on {}, which lacks {}: choose another with --plan or --device": (

@@ -8,12 +8,10 @@ import numpy as np
 
 from vknn.bundle import schema
 from vknn.bundle.forms import ArrayForm
-from vknn.bundle.schema import MOST_AXES, NONE, Direction
+from vknn.bundle.schema import MOST_AXES, MOST_TOLERANCE, NONE, Direction
 from vknn.bundle.tables import Tables
+from vknn.errors import ExportError
 from vknn.formats import Model
-
-#: Orders of a picture's colours, by the rank of its array: pixels of one byte, of three.
-_PICTURES = {2: "GRAY", 3: "RGB"}
 
 
 @dataclass(frozen=True)
@@ -70,12 +68,14 @@ def described(
     *,
     count: int | None = None,
 ) -> PortDescription:
-    """The description of a port of this form, in the model's words."""
+    """The description of a port of this form, in the model's words. Raises ExportError."""
     is_input = direction is Direction.INPUT
     pictures = model.images if is_input else model.output_images
-    picture = _PICTURES[len(form.dims)] if name in pictures else ""
+    picture = ("RGB" if form.dims[2:] == (3,) else "GRAY") if name in pictures else ""
     layout = "HWC"[: len(form.dims)] if picture else model.axis_letters.get(len(form.dims), "")
     pairs = model.input_quantization if is_input else model.quantization
     pair = pairs.get(name) if np.issubdtype(form.dtype, np.integer) else None
+    if pair is not None and not 0 <= np.float32(pair[0]) < np.float32(MOST_TOLERANCE):
+        raise ExportError([f"{name!r} has a scale of {pair[0]:g}, which no bundle has: cut it off"])
     labels = () if is_input else tuple(model.class_labels.get(name, ()))
     return PortDescription(name, direction, form, buffer, count, layout, labels, picture, pair)

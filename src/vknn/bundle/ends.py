@@ -6,18 +6,15 @@ nothing but that: the cast goes, the port has the user's type.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from vknn.bundle.conversions import Kind, can_convert
 from vknn.graph import DType, Graph, Node, TensorType, Value
 from vknn.ops.elementwise.binary import Cast
 from vknn.ops.movement.shape import Identity, Reshape, Transpose
 
-#: Types of ports that a device's buffers have no elements of -> those in which it computes them.
-_INNER = {
-    DType.INT64: DType.INT32,
-    DType.UINT64: DType.INT32,
-    DType.UINT32: DType.INT32,
-    DType.UINT16: DType.INT32,
-}
+#: Types of ports that a device's buffers have no elements of, and that ports convert from.
+_WIDE = frozenset((DType.INT64, DType.UINT64, DType.UINT32, DType.UINT16))
 #: What moves elements, whatever their type.
 _MOVES = (Identity, Reshape, Transpose)
 
@@ -27,8 +24,9 @@ def narrowed(graph: Graph) -> Graph:
 
     An output made by a cast to int64, uint64, uint32, uint16 or float64, or by reshapes and
     transposes of one, is computed in the type before that. An input of these types (but float64)
-    that nothing but casts read is an int32: of a number beyond that its low 32 bits are taken. The
-    given graph is left as it is.
+    that nothing but casts read is a float32 where all of them make that, else an int32: of a number
+    beyond that its low 32 bits are taken. A uint32 that casts make integers and floats of stays as
+    it is. The given graph is left as it is.
     """
     if graph.continuation is not None:
         return graph
@@ -92,9 +90,8 @@ def _narrow_inputs(graph: Graph) -> Graph:
     mapping: dict[Value, Value] = {}
     inputs = []
     for value in graph.inputs:
-        inner = _INNER.get(value.type.dtype)
-        used = readers.get(value, [])
-        if inner is None or value in results or not all(map(_takes, used)):
+        inner = None if value in results else _inner(value.type.dtype, readers.get(value, []))
+        if inner is None:
             inputs.append(value)
             continue
         mapping[value] = Value(value.name, TensorType(value.type.shape, inner))
@@ -119,6 +116,14 @@ def _is_idle(node: Node, value: Value | None) -> bool:
     return isinstance(node.op, Cast) and value is not None and node.op.to is value.type.dtype
 
 
-def _takes(node: Node) -> bool:
-    """Whether a node reads numbers that may as well be int32."""
-    return isinstance(node.op, Cast) and node.op.to.on_device and node.op.to is not DType.BOOL
+def _inner(dtype: DType, readers: Sequence[Node]) -> DType | None:
+    """The type in which a device takes an input that these nodes read; None: it stays as it is."""
+    if dtype not in _WIDE or not all(isinstance(node.op, Cast) for node in readers):
+        return None
+    made = {node.op.to for node in readers if isinstance(node.op, Cast)}
+    if made == {DType.FLOAT32}:
+        return DType.FLOAT32
+    # All of its bits count where a cast asks whether it is 0; those of a uint32 that a float holds.
+    if DType.BOOL in made or (dtype is DType.UINT32 and any(to.is_float for to in made)):
+        return None
+    return DType.INT32 if all(to.on_device for to in made) else None

@@ -11,7 +11,7 @@ fp16, as a test on the benchmark's networks has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from vknn.crosscheck.storage import HALF_SUMS, HALF_UNIT, UNITS, as_held
 from vknn.crosscheck.tolerance import allowances
 from vknn.graph import Graph, Node, Value
 from vknn.lowering import LoweringOptions
+from vknn.ops.chain import Chain
+from vknn.passes.chains import unchain
 
 #: Draws: with three of them, one element's largest error is less than a third of what is usual once
 #: in a hundred times.
@@ -44,8 +46,9 @@ def drawn(
     random = np.random.default_rng(seed)
     right: Arrays = {v: feeds[v.name] for v in graph.inputs}
     runs: list[Arrays] = [dict(right) for _ in range(DRAWS)]
-    readers = _last_readers(graph)
-    for index, node in enumerate(graph.nodes):
+    nodes = [part for node in graph.nodes for part in _parts(node)]
+    readers = _last_readers(nodes, set(graph.outputs.values()))
+    for index, node in enumerate(nodes):
         inputs = _inputs(node, right)
         results = reference.run_node(node, tuple(inputs))
         allowed = [share * a for a in _allowed(node, inputs, results, options)]
@@ -118,13 +121,19 @@ def _moved(result: np.ndarray, allowed: np.ndarray, random: np.random.Generator)
         return (result + np.where(np.isfinite(error), error, 0.0)).astype(result.dtype)
 
 
-def _last_readers(graph: Graph) -> dict[int, list[Value]]:
+def _parts(node: Node) -> Sequence[Node]:
+    """The node, or the links of a chain: of each the allowance is narrower than of the whole."""
+    return unchain(node) if isinstance(node.op, Chain) else (node,)
+
+
+def _last_readers(nodes: Sequence[Node], outputs: Container[Value]) -> dict[int, list[Value]]:
     """The values that nothing reads any more behind each node, by the node's number."""
     last: dict[Value, int] = {}
-    for index, node in enumerate(graph.nodes):
+    for index, node in enumerate(nodes):
         last.update(dict.fromkeys(node.outputs, index))
         last.update((v, index) for v in node.inputs if v is not None)
     behind: dict[int, list[Value]] = {}
-    for value in last.keys() - set(graph.outputs.values()):
-        behind.setdefault(last[value], []).append(value)
+    for value, index in last.items():
+        if value not in outputs:
+            behind.setdefault(index, []).append(value)
     return behind

@@ -15,7 +15,7 @@ that, as in ``vknn verify``:
   equal, unless the draws show them change.
 - An output whose shape the errors change (detections) is held against draws of smaller errors in
   fp32, still several times those of devices. In 16 bits it is not compared, nor is one of which
-  errors make infinities.
+  errors make infinities, or reach the most that a bundle can allow.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from vknn.bundle.descriptions import PortDescription
 from vknn.bundle.error_draws import drawn
 from vknn.bundle.forms import decoded, user_array
 from vknn.bundle.ports import PortedPlan
-from vknn.bundle.schema import Direction
+from vknn.bundle.schema import MOST_TOLERANCE, Direction
 from vknn.bundle.tables import Tables
 from vknn.errors import ExportError, InputError
 from vknn.formats import Model
@@ -45,6 +45,8 @@ _SHARES = (0.0, *(2.0**-k for k in range(1, 25)))
 _FEW = 1.0 / 16.0
 #: Below the smallest normal number a device may flush to zero.
 _TINY = 1.2e-38
+#: Numbers below it are below MOST_TOLERANCE as the float32 that is written.
+_MOST = float(np.nextafter(np.float32(MOST_TOLERANCE), np.float32(0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +120,8 @@ def _port_bounds(
 ) -> tuple[float, float] | None:
     """Absolute and relative bound of an output; None where it cannot be compared."""
     steps = port.name in model.quantization or port.form.dtype.itemsize < 4
-    return _bounds(_user(model, port, right), [_user(model, port, run) for run in runs], steps)
+    pair = _bounds(_user(model, port, right), [_user(model, port, run) for run in runs], steps)
+    return pair if pair is not None and max(pair) < _MOST else None
 
 
 def _complete(

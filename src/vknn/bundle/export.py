@@ -16,6 +16,7 @@ from vknn.bundle.modules import swept_keys
 from vknn.bundle.needs import Needs
 from vknn.bundle.network import Network, cut, shapes_text
 from vknn.bundle.plans import Portrait, add_plan
+from vknn.bundle.precisions import plan_options
 from vknn.bundle.schema import Feature
 from vknn.bundle.segments import planned
 from vknn.bundle.tables import Tables
@@ -44,7 +45,9 @@ class ExportedPlan:
     Attributes:
         target: Name of the target that it was made for.
         shapes: Its inputs' shapes, ``"data=3,224,224;mask=7"``.
-        precision: ``"fp32"``, ``"fp16"`` or ``"bf16"``.
+        precision: ``"fp32"``, ``"fp16"`` or ``"bf16"``: the one that was asked for where the
+            target has 16-bit storage.
+        arithmetic: ``"fp32"`` or ``"fp16"``, likewise.
         steps: Number of its dispatches, copies, fills and barriers.
         weights: Bytes of its weights, those that other plans share among them.
         memory: Bytes of its inputs, outputs and activations on the device.
@@ -54,6 +57,7 @@ class ExportedPlan:
     target: str
     shapes: str
     precision: str
+    arithmetic: str
     steps: int
     weights: int
     memory: int
@@ -105,7 +109,8 @@ def export(
 
     Args:
         model: A model file, its contents as bytes, or a session, whose weights are taken.
-        path: The file to write.
+        path: The file to write, in a folder where files can be made; a device or a pipe is written
+            to.
         weights: The model's second file, as for :class:`vknn.Session`.
         signature: Key of the signature that is exported, as for :meth:`vknn.Session.run`.
         shapes: Shapes by input, where the model leaves them open or others are wanted; or several
@@ -113,12 +118,12 @@ def export(
         targets: Names (``generic``, ``adreno-6xx``, ``adreno-7xx``, ``mali-g7xx``, ``xclipse``,
             ``apple``, ``desktop``, ``llvmpipe``), or JSON files of limits
             (``vknn devices --json``).
-        precision: As for :class:`vknn.Session`; each target has to have 16-bit storage for others
-            than "fp32".
-        arithmetic: As for :class:`vknn.Session`.
+        precision: As for :class:`vknn.Session`. Plans for targets without 16-bit storage are in
+            "fp32"; one target has to have it for others than that.
+        arithmetic: As for :class:`vknn.Session`; likewise where targets have no 16-bit arithmetic.
         disable: As for :class:`vknn.Session`.
         outputs: Names of the outputs that are wanted, or of blobs in the middle of the network; it
-            is cut behind them.
+            is cut behind them. A text that is no name is several, by comma.
         fixed: Arrays by input that become part of the network; inputs whose data decide shapes
             have to be among them.
         example: Whether the bundle has an input and the NumPy reference's answer to it, which
@@ -135,13 +140,13 @@ def export(
     if "fp16" in disabled:
         chosen, arithmetic = ChosenPrecision("fp32"), "fp32"
     wanted = [_usable(t, disabled) for t in chosen_targets(targets)]
-    _check_halves(wanted, chosen.name, arithmetic)
-    sets = _sets(shapes)
-    if len(wanted) * len(sets) > MOST_PLANS:
-        raise InputError(f"{len(wanted)} targets of {len(sets)} shapes: more than {MOST_PLANS}")
     options = LoweringOptions(
         disabled, precision=chosen.name, arithmetic=arithmetic, layers=chosen.for_layers()
     )
+    own = plan_options(wanted, options)
+    sets = _sets(shapes)
+    if len(wanted) * len(sets) > MOST_PLANS:
+        raise InputError(f"{len(wanted)} targets of {len(sets)} shapes: more than {MOST_PLANS}")
     names = None if outputs is None else asked(outputs)
     with (
         opened(model, weights, device="cpu", disable=disable) as session,
@@ -153,10 +158,10 @@ def export(
             Network(by_signature(session, signature), shape, dict(fixed or {}), one)
             for shape, one in zip(sets, _examples(example, sets), strict=True)
         ]
-        for target in wanted:
+        for target, usable in zip(wanted, own, strict=True):
             for network in networks:
                 try:
-                    told.append(_add(tables, network, target, options, names))
+                    told.append(_add(tables, network, target, usable, names))
                     _check_shapes(told)
                 except ExportError as error:
                     where = f"{target.name}: " if len(wanted) > 1 else ""
@@ -192,10 +197,10 @@ def _add(
         states=[state.row(tables) for state in ported.states],
         examples=[one.row(tables) for one in network.examples(graph, ported, options)],
     )  # fmt: skip
-    return _told(portrait, add_plan(tables, portrait))
+    return _told(portrait, options.arithmetic, add_plan(tables, portrait))
 
 
-def _told(portrait: Portrait, needs: Needs) -> ExportedPlan:
+def _told(portrait: Portrait, arithmetic: str, needs: Needs) -> ExportedPlan:
     plan: Plan = portrait.plan
     own = {id(a): a.nbytes for a in plan.constants.values()}
     asked = {
@@ -203,8 +208,8 @@ def _told(portrait: Portrait, needs: Needs) -> ExportedPlan:
         "features": [str(f.name).lower() for f in Feature if f in needs.features],
     }
     return ExportedPlan(
-        portrait.target, portrait.shapes, portrait.precision, len(plan.steps), sum(own.values()),
-        sum(plan.arenas.values()), asked,
+        portrait.target, portrait.shapes, portrait.precision, arithmetic, len(plan.steps),
+        sum(own.values()), sum(plan.arenas.values()), asked,
     )  # fmt: skip
 
 
@@ -253,7 +258,10 @@ def _shape(name: str, dims: Any) -> tuple[int, ...]:
     if not whole or not all(isinstance(d, int | np.integer) and d is not True for d in dims):
         raise InputError(f"the shape of input {name!r:.200} is {dims!r:.80}, not whole numbers")
     if any(not 0 < d < 1 << 31 for d in dims):
-        raise InputError(f"the shape of input {name!r:.200} is {tuple(dims)}: sizes begin at 1")
+        raise InputError(
+            f"the shape of input {name!r:.200} is {tuple(dims)!s:.200}: sizes are 1 to "
+            f"{(1 << 31) - 1:,}"
+        )
     return tuple(int(d) for d in dims)
 
 
@@ -265,32 +273,16 @@ def _usable(target: PlanTarget, disabled: frozenset[str]) -> PlanTarget:
     return PlanTarget(target.name, replace(limits, features=features, preferred_access=access))
 
 
-def _check_halves(targets: Sequence[PlanTarget], precision: str, arithmetic: str) -> None:
-    """Check that the targets can have a precision and arithmetic."""
-    reasons = []
-    for target in targets:
-        if precision != "fp32" and "fp16_storage" not in target.limits.features:
-            reasons.append(
-                f"target {target.name!r} has no 16-bit storage (storageBuffer16BitAccess), which "
-                f"--precision {precision} needs; export it with --precision fp32, or for another "
-                "--target"
-            )
-        elif arithmetic == "fp16" and "fp16_arithmetic" not in target.limits.features:
-            reasons.append(
-                f"target {target.name!r} has no 16-bit arithmetic (shaderFloat16), which "
-                "--arithmetic fp16 needs; leave it out (--precision fp16 may stay)"
-            )
-    if reasons:
-        raise ExportError(reasons)
-
-
 def _meta(
     session: Session,
     targets: Sequence[PlanTarget],
     options: LoweringOptions,
     plans: Sequence[ExportedPlan],
 ) -> bytes:
-    """JSON for people and tools; the same model and options give the same."""
+    """JSON for people and tools; the same model and options give the same.
+
+    "precision" and "arithmetic" are those that were asked for; "plans" have their own.
+    """
     file = session.model.file
     document = {
         "vknn": __version__,
@@ -299,7 +291,15 @@ def _meta(
         "arithmetic": options.arithmetic,
         "disable": sorted(options.disabled),
         "targets": {t.name: _plain_limits(t) for t in targets},
-        "plans": [{"target": p.target, "shapes": p.shapes} for p in plans],
+        "plans": [
+            {
+                "target": p.target,
+                "shapes": p.shapes,
+                "precision": p.precision,
+                "arithmetic": p.arithmetic,
+            }
+            for p in plans
+        ],
     }
     return json.dumps(document, indent=1, sort_keys=True, default=str).encode()
 

@@ -1,8 +1,12 @@
-"""Limits of a device from a JSON file: written by ``vknn devices --json``, or by hand."""
+"""Limits of a device from a JSON file, written by ``vknn devices --json`` or by hand, or as given.
+
+What no Vulkan device can have is refused: plans are made for it, and would run nowhere.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -56,12 +60,27 @@ def read_limits(path: Path) -> DeviceLimits:
         return _limits(_device(document), path.stem)
 
 
+def checked_limits(limits: DeviceLimits) -> DeviceLimits:
+    """Limits that were made in Python, by the rules of files. Raises VknnError."""
+    row = dataclasses.asdict(limits)
+    row |= {"features": sorted(map(str, limits.features)), "measured_speeds": row.pop("speeds")}
+    plain = json.loads(json.dumps(row, default=str))  # with lists in place of tuples
+    with naming("limits of a target"):
+        return _limits(plain, limits.name)
+
+
 def _device(document: Any) -> Mapping[str, Any]:
     if isinstance(document, list):
-        usable = [d for d in document if isinstance(d, Mapping) and d.get("usable", True) is True]
+        rows = [d for d in document if isinstance(d, Mapping)]
+        usable = [d for d in rows if d.get("usable", True) is True]
         chosen = [d for d in usable if d.get("default") is True] or usable
         if not chosen:
-            raise VknnError("there is no usable device in the list; have one object with limits")
+            told = (f"{d.get('name')!r:.80}: {d.get('rejection')!r:.200}" for d in rows[:4])
+            raise VknnError(
+                "there is no usable device in the list; to plan for one that vknn does not use "
+                "here, keep its object alone in the file, without the list around it "
+                f"({'; '.join(told) or 'it has none'})"
+            )
         document = chosen[0]
     if not isinstance(document, Mapping):
         raise VknnError("expected an object with the limits of a device, or a list of such")

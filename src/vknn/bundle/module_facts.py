@@ -1,8 +1,8 @@
 """Facts of a SPIR-V module with the constants of a pipeline: what a device must have to run it.
 
 Read from its declarations: capabilities, version, bytes of shared memory (with the layout that
-"Standard Buffer Layout" of the Vulkan specification gives storage buffers) and the products of
-cooperative matrices.
+"Standard Buffer Layout" of the Vulkan specification gives storage buffers) and of push constants,
+and the products of cooperative matrices.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from vknn.runtime.spirv import words
 from vknn.runtime.spirv.specialize import OPERATORS
 
 _CAPABILITY, _TYPE_VECTOR, _TYPE_MATRIX, _MUL_ADD = 17, 23, 24, 4459
-_WORKGROUP = 4  # storage class
+_WORKGROUP, _PUSH_CONSTANT = 4, 9  # storage classes
+_ARRAY_STRIDE, _BUILT_IN = 6, 11  # decorations
+_WORKGROUP_SIZE = 25  # what is built in
+_EXECUTION_MODE, _LOCAL_SIZE = 16, 17
+_COMPOSITES = (44, 51)  # constants
 _CONSTANTS = (words.CONSTANT, words.SPEC_CONSTANT)
 _TRUE = (words.CONSTANT_TRUE, words.SPEC_CONSTANT_TRUE)
 _FALSE = (words.CONSTANT_FALSE, words.SPEC_CONSTANT_FALSE)
@@ -61,13 +65,19 @@ class MatrixProduct:
 
 @dataclass(frozen=True)
 class ModuleFacts:
-    """Facts of a module: numbers of its capabilities, its ``version`` (major, minor), bytes of
-    shared memory of a workgroup, products of cooperative matrices."""
+    """Facts of a module.
+
+    ``capabilities``: their numbers; ``version``: major, minor; ``shared_memory``: bytes, of a
+    workgroup; ``matrices``: products of cooperative ones; ``push_bytes``: of its push constants,
+    None where they are others than numbers, vectors and arrays; ``group_size``: of its workgroups.
+    """
 
     capabilities: frozenset[int]
     version: tuple[int, int]
     shared_memory: int
     matrices: tuple[MatrixProduct, ...] = ()
+    push_bytes: int | None = 0
+    group_size: tuple[int, int, int] = (1, 1, 1)
 
 
 def module_facts(spirv: bytes, constants: Mapping[int, int]) -> ModuleFacts:
@@ -85,6 +95,8 @@ def module_facts(spirv: bytes, constants: Mapping[int, int]) -> ModuleFacts:
         declared.version,
         declared.shared_memory(values),
         tuple(sorted(used)),
+        declared.push_bytes(),
+        declared.group_size(values),
     )
 
 
@@ -96,10 +108,17 @@ class _Declarations:
     capabilities: list[int] = field(default_factory=list)
     types: dict[int, tuple[int, Sequence[int]]] = field(default_factory=dict)
     shared: list[int] = field(default_factory=list)  # types of pointers
+    pushed: list[int] = field(default_factory=list)  # likewise
     #: Types of the first factor and of the sums of products of matrices.
     products: set[tuple[int, int]] = field(default_factory=set)
     _spec_ids: dict[int, int] = field(default_factory=dict)
     _values: dict[int, int] = field(default_factory=dict)
+    _lengths: dict[int, int] = field(default_factory=dict)  # constants that nothing specializes
+    _sizes: list[int] = field(default_factory=list)  # of workgroups, as its execution mode says
+    _size_id: int | None = None  # of the constant that says them in its place
+    _composites: dict[int, Sequence[int]] = field(default_factory=dict)
+    _strides: dict[int, int] = field(default_factory=dict)
+    _offsets: dict[tuple[int, int], int] = field(default_factory=dict)  # by struct and member
     _operations: list[tuple[int, int, Sequence[int]]] = field(default_factory=list)
 
     def note(self, opcode: int, operands: Sequence[int]) -> None:
@@ -107,18 +126,32 @@ class _Declarations:
             self.capabilities.append(operands[0])
         elif opcode == words.DECORATE and operands[1] == words.SPEC_ID:
             self._spec_ids[operands[0]] = operands[2]
+        elif opcode == words.DECORATE and operands[1] == _ARRAY_STRIDE:
+            self._strides[operands[0]] = operands[2]
+        elif opcode == words.DECORATE and list(operands[1:3]) == [_BUILT_IN, _WORKGROUP_SIZE]:
+            self._size_id = operands[0]
+        elif opcode == _EXECUTION_MODE and operands[1] == _LOCAL_SIZE:
+            self._sizes = list(operands[2:5])
+        elif opcode in _COMPOSITES:
+            self._composites[operands[1]] = operands[2:]
+        elif opcode == words.MEMBER_DECORATE and operands[2] == words.OFFSET:
+            self._offsets[operands[0], operands[1]] = operands[3]
         elif words.TYPE_BOOL <= opcode <= words.TYPE_POINTER or (
             opcode == words.TYPE_COOPERATIVE_MATRIX
         ):
             self.types[operands[0]] = opcode, operands[1:]
         elif opcode in _CONSTANTS:
             self._values[operands[1]] = _signed(operands[2])
+            if opcode == words.CONSTANT and len(operands) == 3:
+                self._lengths[operands[1]] = operands[2]
         elif opcode in _TRUE or opcode in _FALSE:
             self._values[operands[1]] = int(opcode in _TRUE)
         elif opcode == words.SPEC_CONSTANT_OP and operands[2] in _OPERATORS:
             self._operations.append((operands[1], operands[2], operands[3:]))
         elif opcode == words.VARIABLE and operands[2] == _WORKGROUP:
             self.shared.append(operands[0])
+        elif opcode == words.VARIABLE and operands[2] == _PUSH_CONSTANT:
+            self.pushed.append(operands[0])
 
     def evaluated(self, constants: Mapping[int, int]) -> dict[int, int]:
         """The integers and bools among the constants, by id."""
@@ -139,6 +172,42 @@ class _Declarations:
             size, alignment = self._layout(self.types[pointer][1][1], values)
             at = _aligned(at, alignment) + size
         return at
+
+    def group_size(self, values: Mapping[int, int]) -> tuple[int, int, int]:
+        """Size of its workgroups; 0 where it is not known."""
+        sizes = self._sizes
+        if self._size_id is not None:
+            sizes = [values.get(part, 0) for part in self._composites.get(self._size_id, ())]
+        x, y, z = sizes if len(sizes) == 3 else (0, 0, 0)
+        return x, y, z
+
+    def push_bytes(self) -> int | None:
+        """End of the push constants; None where they are others than ``ModuleFacts`` says."""
+        end = 0
+        for pointer in self.pushed:
+            block = self.types[pointer][1][1]
+            opcode, members = self.types.get(block, (0, ()))
+            if opcode != words.TYPE_STRUCT:
+                return None
+            for number, member in enumerate(members):
+                size, offset = self._pushed_bytes(member), self._offsets.get((block, number))
+                if size is None or offset is None:
+                    return None
+                end = max(end, offset + size)
+        return end
+
+    def _pushed_bytes(self, type_: int) -> int | None:
+        """Size of a member of the push constants."""
+        opcode, operands = self.types.get(type_, (0, ()))
+        if opcode == words.TYPE_ARRAY:
+            stride, length = self._strides.get(type_), self._lengths.get(operands[1])
+            return None if stride is None or length is None else stride * length
+        count = 1
+        if opcode == _TYPE_VECTOR:
+            count = operands[1]
+            opcode, operands = self.types.get(operands[0], (0, ()))
+        plain = opcode in (words.TYPE_INT, words.TYPE_FLOAT) and operands[0] <= 64
+        return count * (operands[0] // 8) if plain else None
 
     def product(self, a: int, total: int, values: Mapping[int, int]) -> MatrixProduct:
         """The product of matrices of these types."""

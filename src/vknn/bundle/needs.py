@@ -142,9 +142,7 @@ def capabilities(numbers: Iterable[int]) -> Feature:
     found = Feature(0)
     for number in numbers:
         if number not in _CAPABILITIES:
-            raise ShaderError(
-                f"a module has SPIR-V capability {number}, which no bundle can ask for"
-            )
+            raise ShaderError(f"has the SPIR-V capability {number}, which no bundle can ask for")
         found |= _CAPABILITIES[number]
     return found
 

@@ -38,9 +38,11 @@ class Network:
         fixed: Mapping[str, Any],
         example: bool | Mapping[str, np.ndarray],
     ) -> None:
-        self._session, self._shapes, self._example = session, dict(shapes), example
+        self._session, self._example = session, example
+        self._shapes = {name: self._trimmed(name, dims) for name, dims in shapes.items()}
         self._fixed = {name: np.asarray(value) for name, value in fixed.items()}
-        self._given = dict(example) if isinstance(example, Mapping) else {}
+        given = example if isinstance(example, Mapping) else {}
+        self._given = {name: self._pixels(name, array) for name, array in given.items()}
         self._feeds: Mapping[str, Any] | None = None
         self._examples: dict[object, Sequence[ExampleArray]] = {}
         self._check_names()
@@ -67,7 +69,7 @@ class Network:
         """The inputs' arrays: those given, and others made up."""
         if self._feeds is None:
             known = {**self._given, **self._fixed}
-            if self._example:
+            if self._example is not False:
                 left = {name: dims for name, dims in self._shapes.items() if name not in known}
                 self._feeds = complete_feeds(self._session, known, left)
             else:
@@ -103,17 +105,38 @@ class Network:
     def examples(
         self, graph: Graph, ported: PortedPlan, options: LoweringOptions
     ) -> Sequence[ExampleArray]:
-        """The example's arrays, where one is wanted: made once, and taken for all targets."""
+        """The example's arrays, where one is wanted: made once for all targets of a precision."""
         if self._example is False:
             return ()
         from vknn.bundle.example import example  # the reference's tolerances take long to import
 
-        key = tuple((port.name, port.direction, port.form) for port in ported.ports)
+        ports = tuple((port.name, port.direction, port.form) for port in ported.ports)
+        key = (ports, options.precision, options.arithmetic)  # which decide on the bounds
         if key not in self._examples:
             names = {port.name for port in ported.ports if port.direction is Direction.INPUT}
             feeds = {name: array for name, array in self.feeds.items() if name in names}
             self._examples[key] = example(self.model, graph, ported, feeds, options)
         return self._examples[key]
+
+    def _trimmed(self, name: str, dims: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of an input; of a grey picture without the axis of its one colour."""
+        gray = name in self.model.images and any(
+            len(spec.sizes or ()) == 2 for spec in self._session.inputs if spec.name == name
+        )
+        return dims[:2] if gray and len(dims) == 3 and dims[2] == 1 else dims
+
+    def _pixels(self, name: str, array: np.ndarray) -> np.ndarray:
+        """The example of an input; a picture in the bytes that its port has. Raises InputError."""
+        if name not in self.model.images:
+            return array
+        with np.errstate(all="ignore"):
+            pixels = array.astype(np.uint8)
+        if not np.array_equal(pixels, array):
+            raise InputError(
+                f"the example of picture {name!r} has numbers that are no pixels, whole ones from "
+                "0 to 255: give these (scale and bias are part of the network)"
+            )
+        return pixels.reshape(self._trimmed(name, array.shape))
 
     def _zeros(self, known: Container[str]) -> dict[str, np.ndarray]:
         """Zeros for inputs that are not known, where their shape is."""
@@ -124,7 +147,8 @@ class Network:
             dims = self._shapes.get(spec.name, likely_shape(self._session, spec))
             if dims is None or None in dims:
                 raise _open_shape(spec)
-            found[spec.name] = np.zeros(tuple(d for d in dims if d is not None), spec.dtype)
+            nothing = b"" if spec.dtype.kind == "O" else 0  # of a text
+            found[spec.name] = np.full(tuple(d for d in dims if d is not None), nothing, spec.dtype)
         return found
 
     def _check_names(self) -> None:
@@ -143,6 +167,11 @@ class Network:
                 raise InputError(
                     f"the shape of input {name!r} has no axes (rank 0); give its sizes, as in "
                     f"--shape {name}=3,224,224"
+                )
+            if name in self._fixed and self._fixed[name].shape != dims:
+                raise InputError(
+                    f"input {name!r} is fixed to an array of shape {list(self._fixed[name].shape)} "
+                    f"and given the shape {list(dims)}: leave out one of them"
                 )
         for spec in self._session.inputs:
             known = spec.name in {**self._shapes, **self._given, **self._fixed}
@@ -164,11 +193,19 @@ class Network:
 def cut(graph: Graph, names: Sequence[str], state: Container[str]) -> None:
     """A graph made to end in these outputs alone, and in its ``state``.
 
-    Outputs and blobs can be had; what a continuation would go on with is left out. Raises
-    InputError for others.
+    Outputs and blobs can be had; a text that is none of these is several names, by comma. What a
+    continuation would go on with is left out. Raises InputError for other names and for none.
     """
     known = {**graph.blobs, **graph.outputs}
+    names = [part for name in names for part in ([name] if name in known else name.split(","))]
+    if not names:
+        raise InputError("no outputs are asked for: name one, or leave outputs out to have all")
     for name in names:
+        if name in state:
+            raise InputError(
+                f"{name!r:.200} is a state, which a bundle keeps from run to run and no port has: "
+                "name outputs"
+            )
         if name not in known:
             near = difflib.get_close_matches(name, known, 3)
             hint = f"; like it are {', '.join(map(repr, near))}" if near else ""

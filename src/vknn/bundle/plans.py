@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vknn.bundle import schema
-from vknn.bundle.module_facts import ModuleFacts, module_facts
+from vknn.bundle.module_rules import facts_of, words_of
 from vknn.bundle.needs import Needs, needs
 from vknn.bundle.schema import NONE, BufferRole, StepKind
 from vknn.bundle.tables import Tables
@@ -44,9 +44,12 @@ class Portrait:
 
 
 def add_plan(tables: Tables, portrait: Portrait) -> Needs:
-    """The records of a plan added to the tables; what it needs."""
+    """The records of a plan added to the tables; what it needs.
+
+    Raises ExportError for shaders that no bundle can have.
+    """
     plan = portrait.plan
-    facts = facts_of(portrait.keys)
+    facts = facts_of(plan.dispatches, portrait.keys)
     asked = needs(plan, facts, portrait.limits)
     shared: dict[bytes, int] = {}
     for key, fact in zip(portrait.keys, facts, strict=True):
@@ -87,12 +90,6 @@ def add_plan(tables: Tables, portrait: Portrait) -> Needs:
     )
     tables.add(schema.PLAN, [row])
     return asked
-
-
-def facts_of(keys: Sequence[PipelineKey]) -> list[ModuleFacts]:
-    """The facts of each pipeline's module with its constants."""
-    known = {key: module_facts(key.spirv, dict(_constants(key))) for key in {*keys}}
-    return [known[key] for key in keys]
 
 
 def _buffer(tables: Tables, plan: Plan, index: int) -> tuple[object, ...]:
@@ -146,9 +143,5 @@ def _step(
 def _pipeline(tables: Tables, step: Dispatch, key: PipelineKey, shared: Mapping[bytes, int]) -> int:
     slots = [(DESCRIPTOR_TYPES[b.view], _ACCESS[b.access]) for b in step.bindings]
     module, full = tables.module(key.spirv, shared[key.spirv]), has_matrices(key.spirv)
-    return tables.pipeline(step.kernel, module, _constants(key), slots, key.push, full)
-
-
-def _constants(key: PipelineKey) -> list[tuple[int, int]]:
-    """Ids and words of a pipeline's specialization constants."""
-    return [(number, int.from_bytes(word, "little")) for number, word in key.constants]
+    constants = list(words_of(key).items())
+    return tables.pipeline(step.kernel, module, constants, slots, key.push, full)

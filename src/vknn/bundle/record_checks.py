@@ -1,7 +1,8 @@
 """Checks of a bundle's records: ranges, roles, sizes, and what steps may do with buffers.
 
-What a runner checks too (``runner/check.c``), so that tools refuse what it refuses. Sums are of
-64 bits, of numbers that are below the file's size or of 32 bits, and so cannot overflow.
+What a runner checks too (``runner/check.c``), so that tools refuse what it refuses. That copies and
+states are of whole words, which is a rule of the format, is checked here alone. Sums are of 64
+bits, of numbers that are below the file's size or of 32 bits, and so cannot overflow.
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ from typing import Any
 import numpy as np
 
 from vknn.bundle import schema
-from vknn.bundle.schema import BLOB_ALIGNMENT, MOST_AXES, NONE, BufferRole, StepKind, TableRecord
+from vknn.bundle.schema import (
+    BLOB_ALIGNMENT,
+    MOST_AXES,
+    MOST_TOLERANCE,
+    NONE,
+    BufferRole,
+    StepKind,
+    TableRecord,
+)
 from vknn.runtime.recorder import VK_FORMATS
 
 Tables = Mapping[TableRecord, np.ndarray]
@@ -170,6 +179,8 @@ def _check_ports(ports: np.ndarray, buffers: np.ndarray, labels: int) -> None:
     _all(ports["rank"] <= MOST_AXES, record, f"it has more than {MOST_AXES} axes")
     _all(ports["buffer"] < len(buffers), record, "there is no such buffer")
     _within(ports, "labels", labels, record)
+    scaled = (ports["scale"] >= 0) & (ports["scale"] < np.float32(MOST_TOLERANCE))
+    _all((ports["quantized"] <= 1) & scaled, record, "its scale is no number from 0 to 1e30")
     behind = np.arange(MOST_AXES) >= ports["rank"][:, None]
     _all(((ports["dims"] == 1) | ~behind).all(axis=1), record, "axes behind its last")
     size = ELEMENT_BYTES[ports["type"]]
@@ -212,8 +223,8 @@ def _check_examples(examples: np.ndarray, ports: np.ndarray, blobs: np.ndarray) 
     fits = np.where(of["count"] == NONE, held == size, (held <= size) & (held % row_bytes == 0))
     _all(fits, record, "its size is not its port's")
     for field in ("absolute", "relative"):
-        good = np.isfinite(examples[field]) & (examples[field] >= 0)
-        _all(good, record, f"its {field} tolerance is no number")
+        good = (examples[field] >= 0) & (examples[field] < np.float32(MOST_TOLERANCE))
+        _all(good, record, f"its {field} tolerance is no number from 0 to 1e30")
 
 
 def _written(targets: np.ndarray, buffers: np.ndarray) -> None:

@@ -22,6 +22,8 @@ ALIGNMENT, DATA_ALIGNMENT = 64, 1 << 16
 BLOB_ALIGNMENT = 256
 #: Axes that a port may have.
 MOST_AXES = 8
+#: What examples allow is below it, in proportion and in all; scales of quantized ports are, too.
+MOST_TOLERANCE = 1e30
 
 
 class StepKind(enum.IntEnum):

@@ -72,7 +72,7 @@ def _obstacles(parts: Partition, limits: DeviceLimits) -> Iterator[str]:
     inputs = {value.name: value for value in graph.inputs}
     for what, values in (("input", inputs), ("output", graph.outputs)):
         for name, value in values.items():
-            if not value.type.dtype.on_device:
+            if value.constant is None and not value.type.dtype.on_device:
                 yield (
                     f"{what} {name!r} has elements of type {value.type.dtype.value}, which "
                     "no device holds; cut the network with --outputs, or convert it beforehand"

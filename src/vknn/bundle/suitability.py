@@ -6,6 +6,7 @@ from vknn.bundle.needs import Needs
 from vknn.bundle.records import BundlePlan
 from vknn.bundle.schema import Feature
 from vknn.runtime import Snapshot
+from vknn.runtime.quirks import is_llvmpipe
 
 #: Features -> how a snapshot calls them. Of others it tells nothing.
 _FEATURES = {
@@ -26,12 +27,18 @@ _IMPLIED = {
     Feature.VULKAN_MEMORY_MODEL: "cooperative_matrix",
     Feature.MEMORY_MODEL_DEVICE_SCOPE: "cooperative_matrix",
 }
+#: Rounds of loops that llvmpipe runs, and other devices.
+_ROUNDS, _ANY = 65535, (1 << 32) - 1
 #: VkComponentTypeKHR -> element types.
 _COMPONENTS = {0: "float16", 1: "float32", 2: "float64", 3: "int8", 5: "int32", 7: "uint8"}
 
 
-def lacking(plan: BundlePlan, snapshot: Snapshot) -> list[str]:
-    """Things that the device lacks, each in a few words; none where the plan can run on it."""
+def lacking(plan: BundlePlan, snapshot: Snapshot, *, program: bool = False) -> list[str]:
+    """Things that the device lacks, each in a few words; none where the plan can run on it.
+
+    ``program``: by vknn-run, which can ask drivers for more than vknn does: things that it alone
+    may have, or tell, are left out.
+    """
     needs = plan.needs
     found = [*_features(needs.features, snapshot), *_limits(needs, snapshot)]
     known = {(m.m, m.n, m.k, m.factors, m.sums) for m in snapshot.cooperative}
@@ -41,7 +48,26 @@ def lacking(plan: BundlePlan, snapshot: Snapshot) -> list[str]:
         if (*sizes, *kinds) not in known:
             text = "x".join(map(str, sizes))
             found.append(f"products of cooperative matrices {text} of {kinds[0]} into {kinds[1]}")
+    size, has = needs.subgroup_size, snapshot.subgroup_size
+    if size and size != has:
+        askable = _sizes_can_be_asked_for(snapshot)
+        more = f"; vknn-run alone asks for {size}, which the driver may have" if askable else ""
+        if not (program and askable):
+            found.append(f"subgroups of {size} (it has {has}{more})")
+    if not program:
+        found += [f"{_name(f)} (vknn-run tells whether it has that)" for f in _unknown(needs)]
     return found
+
+
+def _sizes_can_be_asked_for(snapshot: Snapshot) -> bool:
+    """Whether pipelines can say the size of their subgroups, within limits that are not known."""
+    extension = "VK_EXT_subgroup_size_control"
+    return snapshot.api_version[:2] >= (1, 3) or extension in snapshot.extensions
+
+
+def _unknown(needs: Needs) -> list[Feature]:
+    """Features of which a snapshot tells nothing."""
+    return [f for f in Feature if f in needs.features and f not in {**_FEATURES, **_IMPLIED}]
 
 
 def needs_text(needs: Needs) -> dict[str, str]:
@@ -66,16 +92,9 @@ def needs_text(needs: Needs) -> dict[str, str]:
 
 
 def _features(wanted: Feature, snapshot: Snapshot) -> list[str]:
-    found = []
-    for feature in Feature:
-        if feature not in wanted:
-            continue
-        name = _FEATURES.get(feature, _IMPLIED.get(feature))
-        if name is None:
-            found.append(f"{_name(feature)} (vknn-run tells whether it has that)")
-        elif name and name not in snapshot.features:
-            found.append(_name(feature))
-    return found
+    names = {**_FEATURES, **_IMPLIED}
+    asked = ((feature, names.get(feature)) for feature in Feature if feature in wanted)
+    return [_name(feature) for feature, name in asked if name and name not in snapshot.features]
 
 
 def _limits(needs: Needs, snapshot: Snapshot) -> list[str]:
@@ -91,6 +110,8 @@ def _limits(needs: Needs, snapshot: Snapshot) -> list[str]:
         "bytes of shared memory": (needs.shared_memory, snapshot.shared_memory),
         "bytes of push constants": (needs.push_bytes, snapshot.max_push_constants),
         "storage buffers of a pipeline": (needs.storage_buffers, snapshot.max_storage_buffers),
+        # Elsewhere a runner takes any number: llvmpipe alone ends loops in silence.
+        "rounds of loops": (needs.loop_rounds, _ROUNDS if is_llvmpipe(snapshot) else _ANY),
     }
     for axis, letter in enumerate("xyz"):
         pairs |= {
@@ -106,8 +127,6 @@ def _limits(needs: Needs, snapshot: Snapshot) -> list[str]:
     ):
         if wanted and told % wanted:
             found.append(f"{name} at multiples of {told} (it wants {wanted})")
-    if needs.subgroup_size and needs.subgroup_size != snapshot.subgroup_size:
-        found.append(f"subgroups of {needs.subgroup_size} (it has {snapshot.subgroup_size})")
     return found
 
 

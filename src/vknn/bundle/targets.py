@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from vknn.bundle.limits_file import read_limits
+from vknn.bundle.limits_file import checked_limits, read_limits
 from vknn.errors import VknnError
 from vknn.plan import DeviceLimits
 
@@ -156,7 +156,8 @@ TARGETS: dict[str, DeviceLimits] = {
 def chosen_targets(given: TargetLike | Sequence[TargetLike]) -> list[PlanTarget]:
     """The targets that are asked for, in their order, each once.
 
-    Raises VknnError for names that nobody knows, and for files that hold no limits.
+    Raises VknnError for names that nobody knows, for files that hold no limits, and for limits that
+    no device can have.
     """
     if isinstance(given, Iterable) and not isinstance(given, str | os.PathLike):
         found = [_target(one) for one in given]
@@ -173,7 +174,7 @@ def chosen_targets(given: TargetLike | Sequence[TargetLike]) -> list[PlanTarget]
 
 def _target(given: object) -> PlanTarget:
     if isinstance(given, DeviceLimits):
-        return PlanTarget(given.name, given)
+        return PlanTarget(given.name, checked_limits(given))
     if not isinstance(given, str | os.PathLike):
         raise VknnError(f"a target is a name, a file or limits, not {type(given).__name__}")
     if isinstance(given, str) and given in TARGETS:

@@ -33,7 +33,7 @@ def write(path: Path, tables: Tables, meta: bytes) -> Written:
     """
     parts = _parts(tables, meta)
     header = next(parts)
-    with replacing(path) as file:
+    with replacing(path, whole=True) as file:
         file.write(header)
         for part in parts:
             file.write(part)

@@ -16,7 +16,7 @@ from vknn.bundle.native import program_here
 from vknn.bundle.reader import Bundle
 from vknn.bundle.records import BundlePlan
 from vknn.bundle.suitability import lacking
-from vknn.bundle.trial import suiting_plans, try_plan, try_program
+from vknn.bundle.trial import needs_of, suiting_plans, try_plan, try_program
 from vknn.cli.arguments import add_json
 from vknn.cli.output import show, write_json
 from vknn.errors import DeviceError, VknnError
@@ -102,27 +102,37 @@ def _check(args: argparse.Namespace, bundle: Bundle, plans: Sequence[BundlePlan]
     rows: list[tuple[BundlePlan, Difference]] = []
     with open_device(args.device) as device:
         name, snapshot = device.name, device.snapshot
-        wanted = plans if args.plan is not None else suiting_plans(plans, snapshot)
+        wanted, alone = suiting_plans(plans, snapshot)
         for plan in wanted:
             rows += [(plan, row) for row in try_plan(bundle, plan, device)]
         with program_here(args.runner) as (program, reason):
-            for plan in wanted if program is not None else ():
+            for plan in (*wanted, *alone) if program is not None else ():
                 assert program is not None
                 rows += [(plan, row) for row in try_program(bundle, plan, snapshot, program)]
+    if not rows:
+        why = reason or "vknn-run says that the device does not suit either"
+        raise VknnError(f"{name} suits no plan of vknn's: {needs_of(alone, snapshot)}; {why}")
     rows.sort(key=lambda row: row[0].index)
     good = all(row.ok for _, row in rows)
-    left = [(plan, name) for plan in wanted for name in unanswered(plan)]
+    tried = {plan.index for plan, _ in rows}
+    left = [(p, output) for p in plans if p.index in tried for output in unanswered(p)]
     if args.json:
         checks = [{"plan": p.index, "target": p.target, **r.to_json()} for p, r in rows]
         document = {"file": bundle.file, "sha256": bundle.sha256, "device": name, "ok": good}
-        silent = [{"plan": p.index, "target": p.target, "output": name} for p, name in left]
-        write_json({**document, "checks": checks, "not compared": silent, "not tried": reason})
+        silent = [{"plan": p.index, "target": p.target, "output": output} for p, output in left]
+        lacks = [
+            {"plan": p.index, "target": p.target, "lacks": lacking(p, snapshot)} for p in alone
+        ]
+        document |= {"checks": checks, "not compared": silent, "not tried": reason}
+        write_json({**document, "not by vknn": lacks})
         return 0 if good else 1
     table = _check_table(f"{bundle.file} on {name}", rows)
     for plan, output in left:
         told = "not compared, the example has no answer for it"
         table.add_row(*map(_cell, (plan.index, plan.target, "", output, "", "", "", told)))
     show(table)
+    if alone:
+        show(_cell(f"vknn cannot run all that vknn-run may: {needs_of(alone, snapshot)}"))
     if reason:
         show(Text(f"vknn-run was not tried: {reason}"))
     return 0 if good else 1

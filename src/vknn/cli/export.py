@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from vknn.bundle import TARGETS, Exported, export
+from vknn.bundle import TARGETS, Exported, ExportedPlan, export
 from vknn.cli.arguments import add_model, add_signature, disabled, named, opened, shapes
 from vknn.cli.feeds import given_inputs
 from vknn.cli.inputs import is_array, read_input
@@ -46,7 +47,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         "(generic); of several a runner takes the first that suits its device",
     )
     group.add_argument(
-        "--outputs", metavar="NAMES", help="outputs or blobs, by comma: the network ends there"
+        "--outputs",
+        action="append",
+        default=[],
+        metavar="NAMES",
+        help="outputs or blobs, by comma or given again: the network ends there",
     )
     group.add_argument(
         "--fixed",
@@ -77,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
             precision=args.precision,
             arithmetic=args.arithmetic,
             disable=disabled(args),
-            outputs=None if args.outputs is None else args.outputs.split(","),
+            outputs=args.outputs or None,
             fixed=_fixed(args.fixed, session),
             example=not args.no_example and (_example(args.example, session) or True),
         )
@@ -113,23 +118,38 @@ def _array(spec: TensorSpec, text: str) -> np.ndarray:
     """The array of a file, or of numbers with commas, in the input's dtype and shape."""
     if is_array(Path(text)):
         return read_input(Path(text), spec.name, None, ImageOptions())
-    words = {"true": "1", "false": "0"}
+    wrong = InputError(f"input {spec.name!r} is of {spec.dtype_name}, which {text!r:.80} is not")
     try:
-        numbers = [float(words.get(part.strip().lower(), part)) for part in text.split(",")]
-        array = np.asarray(numbers).astype(spec.dtype)
-        if spec.fixed is not None and array.size not in (1, math.prod(spec.fixed)):
+        numbers = [_number(part.strip().lower()) for part in text.split(",")]
+        if spec.fixed is not None and len(numbers) not in (1, math.prod(spec.fixed)):
             raise ValueError
-    except (ValueError, OverflowError, TypeError):
+    except ValueError:
         raise InputError(
             f"input {spec.name!r}: {text!r:.80} is neither as many numbers as it has, "
             "as in 1,2.5, nor one for all of them, nor a .npy file"
         ) from None
-    if not np.array_equal(array, np.asarray(numbers)) and spec.dtype.kind != "f":
-        raise InputError(f"input {spec.name!r} is of {spec.dtype_name}, which {text!r:.80} is not")
-    dims = spec.fixed if spec.fixed is not None else () if array.size == 1 else array.shape
-    return (
-        np.broadcast_to(array.reshape(()), dims).copy() if array.size == 1 else array.reshape(dims)
-    )
+    try:
+        # As objects first: integers beyond 2^53 are no float64.
+        array = np.array(numbers, object).astype(spec.dtype)
+    except (ValueError, OverflowError, TypeError):  # infinite, or beyond the type
+        raise wrong from None
+    if array.tolist() != numbers and spec.dtype.kind != "f":
+        raise wrong
+    # One number is all of them; of an axis that is open there is one.
+    sizes = spec.sizes if spec.sizes is not None else ()
+    dims = tuple(1 if size is None else size for size in sizes)
+    if array.size == 1:
+        return np.broadcast_to(array.reshape(()), dims).copy()
+    return array if spec.fixed is None else array.reshape(dims)
+
+
+def _number(text: str) -> int | float:
+    """A number, or what a truth value is; whole ones are exact. Raises ValueError."""
+    if text in ("true", "false"):
+        return int(text == "true")
+    with contextlib.suppress(ValueError):
+        return int(text)
+    return float(text)
 
 
 def _example(texts: Sequence[str], session: Session) -> dict[str, np.ndarray]:
@@ -139,6 +159,10 @@ def _example(texts: Sequence[str], session: Session) -> dict[str, np.ndarray]:
     return dict(given_inputs(argparse.Namespace(input=texts), session, None).feeds)
 
 
+def _precision(plan: ExportedPlan) -> str:
+    return plan.precision + (", fp16 arithmetic" if plan.arithmetic == "fp16" else "")
+
+
 def _show(done: Exported) -> None:
     table = Table("target", "shapes", "precision", title=str(done.path), title_justify="left")
     for name in ("steps", "weights", "memory"):
@@ -146,7 +170,7 @@ def _show(done: Exported) -> None:
     table.add_column("asks for")
     for plan in done.plans:
         table.add_row(
-            plan.target, plan.shapes, plan.precision, str(plan.steps),
+            plan.target, plan.shapes, _precision(plan), str(plan.steps),
             f"{plan.weights / 1e6:.1f} MB", f"{plan.memory / 1e6:.1f} MB",
             ", ".join(plan.needs["features"]) or "nothing optional",
         )  # fmt: skip

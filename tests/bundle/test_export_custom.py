@@ -1,0 +1,131 @@
+"""Shaders of custom layers: those that a runner would call damage are told at the export."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.formats.ncnn.nets import net
+
+import vknn
+from vknn.bundle import Bundle
+from vknn.errors import ExportError
+
+pytestmark = pytest.mark.glsl
+HEAD = """#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_clustered : enable
+#include "common/tensor.glsl"
+#include "common/grid.glsl"
+struct Pair { float a; float b; };
+"""
+
+
+@pytest.fixture(autouse=True)
+def _forgotten() -> Iterator[None]:
+    yield
+    vknn.unregister_layer("ncnn", "Mine")
+
+
+def shader(inputs: int = 1, block: str = "int count; float a;", value: str = "p.a") -> str:
+    """A sum of the inputs and of a number that a block of push constants has."""
+    reads = "".join(f"INPUT1F({n}, x{n});\n" for n in range(inputs))
+    total = " + ".join(f"LOAD1(x{n}, i)" for n in range(inputs))
+    return (
+        f"{HEAD}{reads}OUTPUT1F({inputs}, y);\n"
+        f"layout(push_constant) uniform P {{ {block} }} p;\n"
+        "void main() {\n    int i = linear_lane();\n    if (i >= p.count) return;\n"
+        f"    STORE1(y, i, {total} + {value});\n}}\n"
+    )
+
+
+def exported(
+    folder: Path,
+    text: str,
+    inputs: int = 1,
+    push: int = 2,
+    outputs: str | None = None,
+    **more: Any,
+) -> Bundle:
+    """A bundle of a network with a layer of this shader, named mine."""
+    names = " ".join(f"x{n}" for n in range(inputs))
+    layers = ["Input data 0 1 data", "ReLU relu 1 1 data a", f"Split parts 1 {inputs} a {names}"]
+    path = folder / "net.param"
+    path.write_text(net(*layers, f"Mine mine {inputs} 1 {names} y"))
+    path.with_suffix(".bin").write_bytes(b"")
+
+    def pushed(given: Any, made: Any, options: Any) -> list[float]:
+        return [int(np.prod(made[0])), *[0.5] * (push - 1)]
+
+    vknn.register_layer(
+        "ncnn", "Mine", shape=lambda shapes, options: shapes[0], inputs=(1, None),
+        compute=lambda arrays, weights, options: sum(arrays) + np.float32(0.5),
+        shader=vknn.Shader(text, push=pushed, **more), replace=True,
+    )  # fmt: skip
+    out = folder / "net.vkb"
+    shapes = {"data": (2, 3, 5)}
+    vknn.export(path, out, shapes=shapes, targets="desktop", example=False, outputs=outputs)
+    return Bundle.open(out)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "block", "value", "push"),
+    [
+        (1, "int count; float a;", "p.a", 2),
+        (1, "int count; float a;", "p.a", 3),
+        (1, "int count; float a[2];", "p.a[1]", 3),
+        (31, "int count; float a;", "p.a", 2),
+    ],
+)
+def test_shaders_that_can_go(
+    inputs: int, block: str, value: str, push: int, tmp_path: Path
+) -> None:
+    bundle = exported(tmp_path, shader(inputs, block, value), inputs, push)
+    assert bundle.plans[0].needs.storage_buffers == inputs + 1
+
+
+@pytest.mark.parametrize(
+    ("inputs", "block", "value", "push", "text"),
+    [
+        (32, "int count; float a;", "p.a", 2, "binds 33 buffers, in a bundle at most 32"),
+        (1, "int count; Pair a;", "p.a.b", 3, "push constants that are no numbers, vectors"),
+        (1, "int count; mat2 a;", "p.a[0].x", 8, "push constants that are no numbers, vectors"),
+        (1, "int count; float a, b;", "p.b", 2, "12 bytes of push constants but is given 8"),
+        (1, "int count; float a;", "subgroupClusteredAdd(p.a, 4u)", 2, "SPIR-V capability 67"),
+    ],
+)
+def test_shaders_that_no_bundle_has(
+    inputs: int, block: str, value: str, push: int, text: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ExportError) as caught:
+        exported(tmp_path, shader(inputs, block, value), inputs, push)
+    [reason] = caught.value.reasons
+    assert reason.startswith("mine: its shader ") and text in reason and "--outputs" in reason
+    assert not (tmp_path / "net.vkb").exists()
+    bundle = exported(tmp_path, shader(inputs, block, value), inputs, push, outputs="a")
+    assert [port.name for port in bundle.plans[0].outputs] == ["a"]
+
+
+FIXED = """#version 450
+layout(local_size_x = 8, local_size_y = 4) in;
+layout(set = 0, binding = 0, std430) readonly buffer X { float x[]; };
+layout(set = 0, binding = 1, std430) buffer Y { float y[]; };
+layout(push_constant) uniform P { int count; float a; } p;
+void main() {
+    uint i = gl_GlobalInvocationID.x;
+    if (i < p.count && gl_LocalInvocationID.y == 0) y[i] = x[i] + p.a;
+}
+"""
+
+
+def test_sizes_of_workgroups(tmp_path: Path) -> None:
+    def groups(given: Any, made: Any, options: Any) -> tuple[int, int, int]:
+        return -(-int(np.prod(made[0])) // 8), 1, 1
+
+    bundle = exported(tmp_path, FIXED, groups=groups, local=(8, 4, 1))
+    assert bundle.plans[0].needs.group_size == (8, 4, 1)
+    with pytest.raises(ExportError, match="mine: .* of 8x4x1 lanes, but the layer says 64x1x1"):
+        exported(tmp_path, FIXED, groups=groups)
