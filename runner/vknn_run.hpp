@@ -337,6 +337,16 @@ public:
             *text = taken(lines);
         return status == VKNN_ERROR_DIFFERS ? status : checked(status);
     }
+    /* The same as JSON, with device, driver and plan: docs/files.md. That the example differs, or cannot
+     * run, stands in it and is not thrown; only that there is no memory for it is. */
+    std::string test_json() {
+        char *json = nullptr;
+        if (!usable())
+            return std::string();
+        const vknn_status status = vknn_test_json(net_, &json);
+        const std::string text = taken(json);
+        return !text.empty() || checked(status) == VKNN_OK ? text : std::string();
+    }
     /* Times of so many runs, step by step, as JSON for `vknn profile`. */
     std::string profile(std::uint32_t runs = 1) {
         char *json = nullptr;

@@ -298,6 +298,17 @@ JNIEXPORT jboolean JNICALL Java_vknn_Net_testNet(JNIEnv *env, jclass self, jlong
     return status == VKNN_OK ? JNI_TRUE : JNI_FALSE;
 }
 
+JNIEXPORT jbyteArray JNICALL Java_vknn_Net_testJsonNet(JNIEnv *env, jclass self, jlong net)
+{
+    char *json = NULL;
+    const vknn_status status = vknn_test_json(NET(net), &json);
+    (void)self;
+    if (json) /* which says itself what failed */
+        return taken(env, json);
+    check(env, NET(net), status);
+    return NULL;
+}
+
 JNIEXPORT jbyteArray JNICALL Java_vknn_Net_profileNet(JNIEnv *env, jclass self, jlong net, jint runs)
 {
     char *json = NULL;

@@ -1,8 +1,9 @@
-"""C++ and Java over the runner: the bits of the C interface, and an answer to every misuse."""
+"""C++, Java and Python over the runner: bits of the C interface, and an answer to every misuse."""
 
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import shutil
@@ -18,19 +19,28 @@ import pytest
 from tests.bundle import build
 from tests.bundle.edits import edited, section
 from tests.bundle.networks import Made, answers, small
+from tests.bundle.rebuilt import rebuilt, with_field
 
-from vknn.bundle import schema
+from vknn.bundle import Bundle, schema
 from vknn.bundle.runner import Runner
 
 HERE = Path(__file__).parent / "bindings"
 ANDROID = build.RUNNER / "android"
 TOOL = build.ROOT / "tools" / "aar"
 STRICT = ("-std=c++11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wshadow", "-Wconversion")
+#: The name of the plan's target. The last letter takes two of Java's and four bytes of UTF-8, of
+#: which JNI's own strings make six.
+TARGET = "né 数据 \U0001f600"
 
 
 @pytest.fixture(scope="module")
 def net(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    return small(tmp_path_factory.mktemp("net"))
+    made = small(tmp_path_factory.mktemp("net"))
+    plain = Bundle.of(made.path.read_bytes())
+    strings = plain.sections["strings"].tobytes()
+    longer = Bundle.of(rebuilt(plain, {"strings": strings + TARGET.encode() + b"\0"}))
+    made.path.write_bytes(with_field(longer, schema.PLAN, "target", len(strings)))
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +94,32 @@ def used(command: Sequence[str | Path], path: Path, net: Made, folder: Path) -> 
     return ran([*command, path, given, found], cwd=folder), found.read_bytes()
 
 
+def check_json(text: str | bytes, path: Path, *, right: bool) -> None:
+    """Asserts that it is what ``vknn-run --test --json`` prints for a bundle, and its verdict."""
+    program = build.program(build.RUNNER / "main.c")
+    command = [str(program), str(path), "--test", "--json"]
+    printed = subprocess.run(command, capture_output=True, check=False, timeout=120)
+    assert printed.returncode == (0 if right else 1), printed
+    document = json.loads(text)
+    assert document == json.loads(printed.stdout)  # there are no times in it
+    assert (document["ok"], document["target"]) == (right, TARGET)
+    [row] = document["outputs"]
+    assert (row["output"], row["wrong"] == 0) == ("out", right)
+    assert document["error"] is None if right else document["error"].startswith("differs: ")
+
+
+# --- Python
+
+
+@pytest.mark.device
+def test_python_tells_its_test_as_json(net: Made, wrong: Path) -> None:
+    for path, right in ((net.path, True), (wrong, False)):
+        with Runner(path, library=build.library()) as runner:
+            check_json(runner.test_json(), path, right=right)
+            assert runner.test()[0] == right
+            assert json.loads(runner.profile(1))["target"] == TARGET
+
+
 # --- C++
 
 
@@ -109,6 +145,7 @@ argument: data .*768 bytes, not 764.*
 argument: out .*20 bytes, not 24.*
 argument: there is no input nothing; there are: data
 argument: this net is not open, or was moved from
+argument: this net is not open, or was moved from
 """
 
 
@@ -121,6 +158,7 @@ def test_cpp(
     program = cpp_program(compiler, tmp_path, flags)
     text, found = used([program], net.path, net, tmp_path)
     assert found == expected.tobytes()
+    check_json((tmp_path / "prob.bin.json").read_bytes(), net.path, right=True)
     match = re.match(CPP_LINES, text)
     assert match, text
     assert "no such file.vkb cannot be opened" in text[match.end() :]
@@ -132,6 +170,7 @@ def test_cpp_reports_a_device_that_computes_something_else(
 ) -> None:
     text, _ = used([cpp_program("g++", tmp_path, ())], wrong, net, tmp_path)
     assert "\ntest differs\nout: " in text
+    check_json((tmp_path / "prob.bin.json").read_bytes(), wrong, right=False)
 
 
 # --- Java
@@ -183,6 +222,7 @@ name: IllegalArgumentException no input 'nothing': there are data
 no name: NullPointerException give the name of an output
 runs: IllegalArgumentException a profile takes one run at least, not 0
 closed: IllegalStateException this net is closed
+closed test: IllegalStateException this net is closed
 beside: IllegalStateException this net is closed
 missing: Failure 1 no such 😀.vkb cannot be opened: .*
 no bundle: Failure 1 .*
@@ -198,6 +238,7 @@ def test_java(net: Made, expected: np.ndarray, java: list[str | Path], tmp_path:
     text, found = used(java, net.path, net, tmp_path)
     assert found == expected.tobytes()
     assert re.fullmatch(JAVA_LINES, text), text
+    check_json((tmp_path / "prob.bin.json").read_bytes(), net.path, right=True)
 
 
 @pytest.mark.device
@@ -206,6 +247,7 @@ def test_java_reports_a_device_that_computes_something_else(
 ) -> None:
     text, _ = used(java, wrong, net, tmp_path)
     assert "\ntest false\nout: " in text
+    check_json((tmp_path / "prob.bin.json").read_bytes(), wrong, right=False)
 
 
 @pytest.mark.slow

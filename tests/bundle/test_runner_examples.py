@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -54,11 +55,12 @@ def test_example_without_answers(net: Made, tmp_path: Path, library: Path) -> No
         examples[:] = examples[0]
 
     path = edited(net.path, tmp_path / "x.vkb", "example", only_input)
-    with (
-        Runner(path, library=library) as runner,
-        pytest.raises(InputError, match="no example with"),
-    ):
-        runner.test()
+    with Runner(path, library=library) as runner:
+        with pytest.raises(InputError, match="no example with"):
+            runner.test()
+        document = json.loads(runner.test_json())
+    assert (document["ok"], document["outputs"]) == (False, [])
+    assert document["error"].startswith("argument: the bundle has no example with answers")
 
 
 def test_outputs_without_answers_are_named(tmp_path: Path, library: Path) -> None:

@@ -114,7 +114,7 @@ def test_a_closed_runner_says_so(library: Path) -> None:
     runner.cancel()
     uses: list[Callable[[], object]] = [
         lambda: runner.run({"data": DATA}), runner.submit, runner.wait, runner.reset, runner.test,
-        runner.profile, lambda: runner.borrow("data"), lambda: runner.device,
+        runner.test_json, runner.profile, lambda: runner.borrow("data"), lambda: runner.device,
         lambda: runner.memory, lambda: runner.entry("vknn_run"),
     ]  # fmt: skip
     for use in uses:

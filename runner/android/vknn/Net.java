@@ -347,6 +347,14 @@ public final class Net implements AutoCloseable {
         return new Answer(isRight, text(lines[0]));
     }
 
+    /**
+     * The same as JSON, with device, driver and plan: docs/files.md. That the example differs, or cannot
+     * run, stands in it and is not thrown; only that there is no memory for it is.
+     */
+    public synchronized String testJson() {
+        return text(testJsonNet(opened()));
+    }
+
     /** Times of so many runs, step by step, as JSON for {@code vknn profile}. */
     public synchronized String profile(int runs) {
         if (runs < 1) {
@@ -465,6 +473,8 @@ public final class Net implements AutoCloseable {
     private static native void resetNet(long net);
 
     private static native boolean testNet(long net, byte[][] text);
+
+    private static native byte[] testJsonNet(long net);
 
     private static native byte[] profileNet(long net, int runs);
 }

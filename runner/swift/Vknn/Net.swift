@@ -210,6 +210,15 @@ public final class Net {
         return (status == VKNN_OK, text)
     }
 
+    /// The same as JSON, with device, driver and plan: docs/files.md. That the example differs, or cannot
+    /// run, stands in it and is not thrown; only that there is no memory for it is.
+    public func testJson() throws -> String {
+        var json: UnsafeMutablePointer<CChar>?
+        let status = vknn_test_json(handle, &json)
+        if json == nil { try check(status) }
+        return taken(json)
+    }
+
     /// Times of so many runs, step by step, as JSON for `vknn profile`.
     public func profile(runs: UInt32 = 1) throws -> String {
         var json: UnsafeMutablePointer<CChar>?

@@ -236,6 +236,21 @@ class Runner:
                 self._check(code)
             return code == 0, told
 
+    def test_json(self) -> str:
+        """The same as :meth:`test` as JSON, with device, driver and plan (docs/files.md).
+
+        That the example differs, or cannot run, stands in it and is not raised. Raises
+        OutOfMemoryError where there is no memory for it.
+        """
+        with self._lock:
+            self._open()
+            text = ctypes.c_void_p()
+            code = self._lib.vknn_test_json(self._net, ctypes.byref(text))
+            told = self._taken(text)
+            if not told:
+                self._check(code)
+            return told
+
     def profile(self, runs: int = 10) -> str:
         """Times of each step as JSON, the means of so many runs, for ``vknn report``.
 

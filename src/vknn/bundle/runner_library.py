@@ -141,6 +141,7 @@ _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
     "vknn_cancel": (None, (c_void_p,)),
     "vknn_reset": (c_int, (c_void_p,)),
     "vknn_test": (c_int, (c_void_p, c_void_p)),
+    "vknn_test_json": (c_int, (c_void_p, c_void_p)),
     "vknn_profile": (c_int, (c_void_p, c_uint32, c_void_p)),
 }
 

@@ -7,6 +7,7 @@ import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import vknn.Net;
 
@@ -60,9 +61,13 @@ public final class Use {
             net.submit();
             net.await();
             System.out.println("same " + Arrays.equals(scores, answer(net)) + " " + (net.memory() > 0) + " "
-                    + net.profile(2).startsWith("{") + " " + Net.devices().contains(net.device()));
+                    + net.profile(2).contains("\ud83d\ude00\"") + " "
+                    + Net.devices().contains(net.device()));
             Net.Answer test = net.test();
             System.out.println("test " + test.isRight + "\n" + test.text);
+            try (FileOutputStream file = new FileOutputStream(arguments[2] + ".json")) {
+                file.write(net.testJson().getBytes(StandardCharsets.UTF_8));
+            }
 
             Net.Options options = new Net.Options();
             options.beside = net;
@@ -93,6 +98,7 @@ public final class Use {
         closed.close();
         closed.cancel();
         fails("closed", closed::run);
+        fails("closed test", closed::testJson);
         fails("beside", () -> {
             Net.Options options = new Net.Options();
             options.beside = closed;

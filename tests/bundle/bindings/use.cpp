@@ -84,6 +84,7 @@ int main(int count, char **arguments)
               << (net.memory() > 0) << (net.profile(2).find('{') == 0) << !vknn::devices().empty() << "\n";
     std::string text;
     std::cout << "test " << vknn_status_name(net.test(&text)) << "\n" << text;
+    std::ofstream(arguments[3] + std::string(".json"), std::ios::binary) << net.test_json();
 
     /* A net of memory in the same context as another. */
     const std::vector<char> bundle = bytes_of(arguments[1]);
@@ -99,6 +100,7 @@ int main(int count, char **arguments)
     FAILS(net, net.set("data", data.data(), data.size() - 1));
     FAILS(net, net.get("out", scores.data(), scores.size() + 1));
     FAILS(net, net.set("nothing", data));
+    FAILS(moved, (moved.test_json(), VKNN_ERROR_ARGUMENT)); /* first: the next leaves its sentence */
     FAILS(moved, moved.run());
     FAILS(net, missing());
     return 0;
