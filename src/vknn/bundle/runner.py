@@ -204,13 +204,8 @@ class Runner:
         """The memory of an input or output itself, as an array of its shape.
 
         It must not be touched while a run is under way, or after :meth:`close`. It keeps the
-        runner alive.
-
-        Args:
-            name: The port's.
-            side: "input" or "output"; None: the input where there is one of that name.
-
-        Raises InputError where there is no such port, or side.
+        runner alive. ``side``: "input" or "output"; None: the input where there is one of that
+        name. Raises InputError for another side, or where there is no such port.
         """
         if side not in (None, "input", "output"):
             raise InputError(f'side={side!r}: expected "input" or "output"')
