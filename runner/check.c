@@ -114,13 +114,13 @@ static void sha256_of(const uint8_t *bytes, uint64_t size, size_t hole, uint8_t 
 
 /* ---- What checks are written with ---- */
 
-static const struct kind { uint16_t record_bytes, view, count; } kinds[VKB_SECTIONS] = {
+static const struct kind { uint16_t record_bytes, view, count; char name[10]; } kinds[VKB_SECTIONS] = {
 #define KIND(many, one, ONE) \
-    [VKB_SECTION_##ONE] = {sizeof(vkb_##one), offsetof(bundle, many), offsetof(bundle, one##_count)},
+    [VKB_SECTION_##ONE] = {sizeof(vkb_##one), offsetof(bundle, many), offsetof(bundle, one##_count), #many},
     VKB_TABLES(KIND)
 #undef KIND
 #define KIND(name, NAME) \
-    [VKB_SECTION_##NAME] = {1, offsetof(bundle, name), offsetof(bundle, name##_bytes)},
+    [VKB_SECTION_##NAME] = {1, offsetof(bundle, name), offsetof(bundle, name##_bytes), ""},
     VKB_BYTES(KIND)
 #undef KIND
 };
@@ -131,11 +131,15 @@ static vknn_status damaged(const bundle *b, vknn_message *why, const void *recor
     uint64_t at = (uint64_t)((const uint8_t *)record - b->bytes), size = sizeof *b->header, first = 0;
     const char *name = "header";
     if (at >= size) name = "section table", first = size, size = sizeof(vkb_section);
-#define FIND(many, one, ONE) \
-    if ((const vkb_##one *)record >= b->many && (const vkb_##one *)record < b->many + b->one##_count) \
-        name = #many, size = sizeof *b->many, first = (uint64_t)((const uint8_t *)b->many - b->bytes);
-    VKB_TABLES(FIND)
-#undef FIND
+    for (const struct kind *kind = kinds; kind < kinds + VKB_SECTIONS; kind++) {
+        const uint8_t *rows;
+        uint32_t count;
+        if (kind->record_bytes < 2) continue;
+        memcpy(&rows, (const char *)b + kind->view, sizeof rows);
+        memcpy(&count, (const char *)b + kind->count, sizeof count);
+        if ((const uint8_t *)record >= rows && (at - (uint64_t)(rows - b->bytes)) / kind->record_bytes < count)
+            name = kind->name, size = kind->record_bytes, first = (uint64_t)(rows - b->bytes);
+    }
     say(why, "The bundle is damaged: %s, record %" PRIu64 ", field %s: %" PRIu64 " (0x%" PRIx64 ") breaks "
         "the rule %s. Write it anew with vknn export, or copy it again.", name, (at - first) / size, field,
         value, value, rule);

@@ -260,13 +260,12 @@ static void append(char *text, size_t room, const char *format, ...) {
     va_end(values);
 }
 
-#define NOTE(...) \
-    do { \
-        char noted[600] = ""; \
-        append(noted, sizeof noted, __VA_ARGS__); \
-        note(c, noted); \
-    } while (0)
-static void note(const vknn_context *c, const char *text) {
+static void note(const vknn_context *c, const char *format, ...) {
+    char text[600];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
     if (c->options.log) c->options.log(c->options.user, text);
 }
 
@@ -297,22 +296,16 @@ static void add_quoted(text *t, const char *before, const char *value) {
     add(t, "\"");
 }
 
-enum { DECIMAL = 80 };
+enum { DECIMAL = 32 };
 /* A number with a point, whatever the app's locale has in its place, of however many bytes. */
-static const char *decimal(char text[DECIMAL], const char *format, double value) {
+static const char *decimal(char text[DECIMAL], double value) {
     char *to = text;
-    snprintf(text, DECIMAL, format, value);
+    snprintf(text, DECIMAL, "%.7g", value);
     for (const char *at = text; *at; at++)
         if (strchr("+-0123456789aefin", *at)) *to++ = *at;
         else if (to == text || to[-1] != '.') *to++ = '.';
     *to = 0;
     return text;
-}
-
-/* JSON has no number for what is not finite: that becomes a text. */
-static void add_number(text *t, const char *before, const char *format, double value) {
-    char digits[DECIMAL];
-    add(t, isfinite(value) ? "%s%s" : "%s\"%s\"", before, decimal(digits, format, value));
 }
 
 static vknn_status given(text *t, char **into, vknn_message *why) {
@@ -324,7 +317,7 @@ static vknn_status given(text *t, char **into, vknn_message *why) {
 
 static vknn_status checked(vknn_context *c, VkResult code, const char *what, vknn_message *why) {
     if (code >= 0) return VKNN_OK;
-    NOTE("%s: VkResult %d", what, (int)code);
+    note(c, "%s: VkResult %d", what, (int)code);
     if (code == VK_ERROR_OUT_OF_HOST_MEMORY)
         FAIL(VKNN_ERROR_HOST_MEMORY, "%s: out of memory; close what is not needed", what);
     if (code == VK_ERROR_OUT_OF_DEVICE_MEMORY || code == VK_ERROR_TOO_MANY_OBJECTS ||
@@ -736,14 +729,13 @@ static vknn_status load_cache(vknn_context *c, vknn_message *why) {
             }
             fclose(file);
             if (!info.initialDataSize)
-                NOTE("%s is damaged, or of another device or driver; it is written anew", c->cache_path);
+                note(c, "%s is damaged, or of another device or driver; it is written anew", c->cache_path);
         }
     }
     info.pInitialData = data;
     while (c->vk.CreatePipelineCache(c->device, &info, NULL, &c->cache)) { /* without one it goes as well */
         c->cache = VK_NULL_HANDLE;
-        NOTE("the driver takes no cache of pipelines%s%s", info.initialDataSize ? " from " : "",
-            info.initialDataSize ? c->cache_path : "");
+        note(c, "the driver refuses %s", info.initialDataSize ? c->cache_path : "a cache of pipelines");
         if (!info.initialDataSize) break;
         info.initialDataSize = 0; /* the file is written anew */
     }
@@ -772,7 +764,7 @@ static void save_cache(vknn_context *c) {
         failed |= file && fclose(file);
         failed = failed || replace_file(path, c->cache_path); /* at once: readers see all of it, or the old */
         if (failed && file) remove_file(path);
-        if (failed) NOTE("the cache %s cannot be written; pipelines will be compiled again", c->cache_path);
+        if (failed) note(c, "the cache %s cannot be written; pipelines will be compiled again", c->cache_path);
         else c->cache_bytes = bytes;
     }
     allocated(&c->options, path, 0);
@@ -815,7 +807,7 @@ static vknn_status open_context(vknn_context *c, vknn_message *why) {
     for (uint32_t i = 0; i < c->memory.memoryTypeCount; i++)
         c->unified |= one && (c->memory.memoryTypes[i].propertyFlags & both) == both;
     TRY(list_matrices(c, why));
-    NOTE("device: %s, %s, memory %s", c->facts.base.deviceName, device_kinds[is],
+    note(c, "device: %s, %s, memory %s", c->facts.base.deviceName, device_kinds[is],
         c->unified ? "shared" : "apart");
     return load_cache(c, why);
 }
@@ -900,7 +892,7 @@ vknn_status vknn_devices(const vknn_context_options *options, char **into, vknn_
 
 /* ---- Which plan ---- */
 
-/* How many of a plan's needs the device does not meet; `text` tells which. */
+/* How many of a plan's needs the device does not meet; `text` tells which, each behind a comma. */
 static uint32_t lacks(const vknn_context *c, const bundle *b, const vkb_plan *p, char *text, size_t room) {
     static const char features[] = "16-bit storage\0float16\0int8\0int16\0int64\0float64\0"
         "8-bit storage\0integer dot products\0cooperative matrices\0full subgroups\0subgroups\0"
@@ -929,7 +921,7 @@ static uint32_t lacks(const vknn_context *c, const bundle *b, const vkb_plan *p,
         {"rounds of loops", p->loop_rounds,
             strstr(c->facts.base.deviceName, "llvmpipe") ? 65535 : UINT32_MAX}};
     uint32_t count = 0, last[2] = {0, 0};
-#define LACKS(...) do { if (count++) append(text, room, ", "); append(text, room, __VA_ARGS__); } while (0)
+#define LACKS(format, ...) (count++, append(text, room, ", " format, __VA_ARGS__))
     if (p->vulkan >> 12 > c->facts.base.apiVersion >> 12)
         LACKS("Vulkan %u.%u", VK_API_VERSION_MAJOR(p->vulkan), VK_API_VERSION_MINOR(p->vulkan));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -999,7 +991,7 @@ static vknn_status choose_plan(vknn_net *net, const vknn_net_options *o) {
         if (!count) net->plan = p;
         if (count >= least) continue;
         least = count;
-        snprintf(closest, sizeof closest, "its plan for %.100s needs %s", target, text);
+        snprintf(closest, sizeof closest, "its plan for %.100s needs%s", target, text + 1);
     }
     if (least == UINT32_MAX)
         FAIL(VKNN_ERROR_ARGUMENT, "the bundle has no plan of shapes %.200s for %.100s; it has %s", shapes,
@@ -1014,7 +1006,7 @@ static vknn_status choose_plan(vknn_net *net, const vknn_net_options *o) {
     net->ports = b->ports + net->plan->first_ports;
     net->states = b->states + net->plan->first_states;
     net->submits = net->plan->submits ? net->plan->submits : 1;
-    NOTE("plan: %.200s, %.20s, for %.100s", bundle_string(b, net->plan->shapes),
+    note(c, "plan: %.200s, %.20s, for %.100s", bundle_string(b, net->plan->shapes),
         bundle_string(b, net->plan->precision), bundle_string(b, net->plan->target));
     return VKNN_OK;
 }
@@ -1258,7 +1250,7 @@ static vknn_status join_weights(vknn_net *net, uint64_t limit) {
             "the net takes %llu bytes of device memory or more, and %llu are free on %s; close "
             "other nets, or take a bundle of smaller shapes or fp16",
             (number)total, (number)limit, c->facts.base.deviceName);
-    NOTE("memory: %llu bytes, and %llu of weights that other nets have", (number)total, (number)there);
+    note(c, "memory: %llu bytes, and %llu of weights that other nets have", (number)total, (number)there);
     return VKNN_OK;
 }
 
@@ -1384,7 +1376,7 @@ static vknn_status finish(vknn_net *net, int which) {
             FAIL(VKNN_ERROR_TIMEOUT,
                 "%.200s did not finish within %s s on %s; wait again, raise time_limit, or close",
                 bundle_string(&net->file, net->plan->name),
-                decimal(seconds, "%g", (double)net->limit / 1e9), c->facts.base.deviceName);
+                decimal(seconds, (double)net->limit / 1e9), c->facts.base.deviceName);
     }
     return VKNN_OK;
 }
@@ -2121,6 +2113,7 @@ static uint64_t compared(vknn_net *net, const vkb_example *e, text *t, int json)
     const int wide = p->type == VKB_TYPE_INT64 || p->type == VKB_TYPE_UINT64; /* than doubles tell apart */
     double most = 0;
     char digits[3][DECIMAL];
+    const char *quote;
     if (bytes != blob->nbytes) {
         if (json) add(t, ", \"wrong\": %llu, \"elements\": %llu, \"expected\": %llu", answers, count, answers);
         else add(t, ": %llu elements, not %llu", count, answers);
@@ -2134,15 +2127,12 @@ static uint64_t compared(vknn_net *net, const vkb_example *e, text *t, int json)
         if (!(off <= most)) most = off;
         wrong += !(off <= e->absolute + e->relative * fabs(b)) || isinf(off);
     }
-    if (json) {
-        add(t, ", \"wrong\": %llu, \"elements\": %llu", (number)wrong, count);
-        add_number(t, ", \"max_abs\": ", "%.7g", most);
-        add_number(t, ", \"absolute\": ", "%.7g", e->absolute);
-        add_number(t, ", \"relative\": ", "%.7g", e->relative);
-    } else
-        add(t, ": %llu of %llu elements are off, the most by %s (allowed: %s + %s of the value)",
-            (number)wrong, count, decimal(digits[0], "%g", most), decimal(digits[1], "%g", e->absolute),
-            decimal(digits[2], "%g", e->relative));
+    quote = json && !isfinite(most) ? "\"" : ""; /* JSON has no such number */
+    add(t,
+        json ? ", \"wrong\": %llu, \"elements\": %llu, \"max_abs\": %s%s%s, \"absolute\": %s, \"relative\": %s"
+             : ": %llu of %llu elements are off, the most by %s%s%s (allowed: %s + %s of the value)",
+        (number)wrong, count, quote, decimal(digits[0], most), quote, decimal(digits[1], e->absolute),
+        decimal(digits[2], e->relative));
     return wrong;
 }
 
@@ -2235,6 +2225,7 @@ static vknn_status write_profile(vknn_net *net, uint32_t runs, const double *tim
     const bundle *b = &net->file;
     const double unit = (double)c->facts.base.limits.timestampPeriod / 1000 / runs;
     text t = {.options = &c->options};
+    char at[DECIMAL], took[DECIMAL];
     double end = 0;
     int first = 1;
     add_about(net, &t);
@@ -2248,16 +2239,15 @@ static vknn_status write_profile(vknn_net *net, uint32_t runs, const double *tim
             s->kind == VKB_STEP_COPY   ? "copy"
             : s->kind == VKB_STEP_FILL ? "fill"
                                        : bundle_string(b, b->pipelines[s->pipeline].kernel));
-        add(&t, ", \"groups\": [%u, %u, %u], \"flops\": %llu, \"bytes\": %llu", s->groups[0], s->groups[1],
-            s->groups[2], (number)s->flops, (number)s->traffic);
-        add_number(&t, ", \"begin\": ", "%.3f", times[2 * i] * unit);
-        add_number(&t, ", \"microseconds\": ", "%.3f", (times[2 * i + 1] - times[2 * i]) * unit);
-        add(&t, "}");
+        add(&t,
+            ", \"groups\": [%u, %u, %u], \"flops\": %llu, \"bytes\": %llu, \"begin\": %s, "
+            "\"microseconds\": %s}",
+            s->groups[0], s->groups[1], s->groups[2], (number)s->flops, (number)s->traffic,
+            decimal(at, times[2 * i] * unit), decimal(took, (times[2 * i + 1] - times[2 * i]) * unit));
         first = 0;
         if (times[2 * i + 1] * unit > end) end = times[2 * i + 1] * unit;
     }
-    add_number(&t, "], \"microseconds\": ", "%.3f", end);
-    add(&t, "}\n");
+    add(&t, "], \"microseconds\": %s}\n", decimal(took, end));
     return given(&t, into, why);
 }
 

@@ -221,7 +221,7 @@ def test_a_cache_that_the_driver_refuses_is_written_anew(
     bad = good[:20] + sums + good[24:40] + struct.pack("<Q", len(b"refused")) + b"refused"
     file.write_bytes(bad)
     answer = right(ask("refuse=1", net.path, feeds, context), expected)
-    assert f"the driver takes no cache of pipelines from {file}" in answer["told"]
+    assert f"the driver refuses {file}" in answer["told"]
     [file] = (tmp_path / "cache").iterdir()
     assert len(file.read_bytes()) > len(bad)
     assert file.read_bytes()[:20] == good[:20]

@@ -47,12 +47,12 @@ def test_numbers_have_a_point(tmp_path: Path, language: str, point: str) -> None
     texts: dict[str, Any] = json.loads(done.stdout)
     assert texts.pop("point") == point
     for text in texts.values():
-        assert not re.search(rf"\d{point}\d", text), text
+        assert not re.search(rf": \d+{point}\d| \d+{point}\d+ s ", text), text
     [row] = json.loads(texts["json"])["outputs"]
     assert (row["absolute"], row["relative"]) == (1e-6, 1e-4)
     profile = json.loads(texts["profile"])
     assert profile["steps"]
     assert profile["microseconds"] > 0
-    assert re.search(r'"microseconds": \d+\.\d{3}[,}]', texts["profile"])
+    assert re.search(r'"microseconds": \d+\.\d+[,}]', texts["profile"])
     assert "allowed: 1e-06 + 0.0001 of the value" in texts["test"]
     assert not texts["late"] or "within 1.5e-06 s" in texts["late"]
