@@ -133,12 +133,14 @@ static vknn_status damaged(const bundle *b, vknn_message *why, const void *recor
     if (at >= size) name = "section table", first = size, size = sizeof(vkb_section);
     for (const struct kind *kind = kinds; kind < kinds + VKB_SECTIONS; kind++) {
         const uint8_t *rows;
+        uint64_t begin;
         uint32_t count;
         if (kind->record_bytes < 2) continue;
         memcpy(&rows, (const char *)b + kind->view, sizeof rows);
         memcpy(&count, (const char *)b + kind->count, sizeof count);
-        if ((const uint8_t *)record >= rows && (at - (uint64_t)(rows - b->bytes)) / kind->record_bytes < count)
-            name = kind->name, size = kind->record_bytes, first = (uint64_t)(rows - b->bytes);
+        begin = (uint64_t)(rows - b->bytes);
+        if (at >= begin && (at - begin) / kind->record_bytes < count)
+            name = kind->name, size = kind->record_bytes, first = begin;
     }
     say(why, "The bundle is damaged: %s, record %" PRIu64 ", field %s: %" PRIu64 " (0x%" PRIx64 ") breaks "
         "the rule %s. Write it anew with vknn export, or copy it again.", name, (at - first) / size, field,
@@ -540,7 +542,7 @@ static vknn_status check_move(const bundle *b, const vkb_plan *p, const vkb_step
     if (r->kind == VKB_STEP_FILL) return VKNN_OK;
     NEED(r, source, r->source < p->buffers);
     source += r->source;
-    NEED(r, nbytes, r->nbytes);
+    NEED(r, nbytes, r->nbytes); /* of any size: float16s are joined by copies */
     NEED(r, source_offset, within(r->source_offset, r->nbytes, source->nbytes));
     NEED(r, target_offset, within(r->target_offset, r->nbytes, target->nbytes));
     from = source->offset + r->source_offset, to = target->offset + r->target_offset;

@@ -764,7 +764,7 @@ static void save_cache(vknn_context *c) {
         failed |= file && fclose(file);
         failed = failed || replace_file(path, c->cache_path); /* at once: readers see all of it, or the old */
         if (failed && file) remove_file(path);
-        if (failed) note(c, "the cache %s cannot be written; pipelines will be compiled again", c->cache_path);
+        if (failed) note(c, "the cache %s cannot be written; pipelines are compiled again", c->cache_path);
         else c->cache_bytes = bytes;
     }
     allocated(&c->options, path, 0);
@@ -796,10 +796,10 @@ static vknn_status open_context(vknn_context *c, vknn_message *why) {
         c->features |= (uint64_t)(c->facts.subgroup.supportedOperations & 0x3f) * VKB_FEATURE_SUBGROUP_BASIC;
     c->vk.GetPhysicalDeviceMemoryProperties2(c->physical, &memory);
     c->memory = memory.memoryProperties;
-    /* In place where the host reaches the device's memory and no heap lies apart from it; integrated GPUs may
-     * list the host's share of one memory as such. Discrete ones may show theirs, all of it even, but the host
-     * reads it over the bus, uncached: there staging is faster, and weights and activations stay in memory that
-     * is the device's alone. What finds no room in place is staged. */
+    /* In place where the host reaches the device's memory and no heap lies apart from it; integrated GPUs
+     * may list the host's share of one memory as such. Discrete ones may show theirs, all of it even, but the
+     * host reads it over the bus, uncached: there staging is faster, and weights and activations stay in
+     * memory that is the device's alone. What finds no room in place is staged. */
     is = kind(&c->facts);
     for (uint32_t i = 0; i < c->memory.memoryHeapCount; i++)
         one &= !!(c->memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT);
@@ -2129,7 +2129,8 @@ static uint64_t compared(vknn_net *net, const vkb_example *e, text *t, int json)
     }
     quote = json && !isfinite(most) ? "\"" : ""; /* JSON has no such number */
     add(t,
-        json ? ", \"wrong\": %llu, \"elements\": %llu, \"max_abs\": %s%s%s, \"absolute\": %s, \"relative\": %s"
+        json ? ", \"wrong\": %llu, \"elements\": %llu, \"max_abs\": %s%s%s, \"absolute\": %s, "
+               "\"relative\": %s"
              : ": %llu of %llu elements are off, the most by %s%s%s (allowed: %s + %s of the value)",
         (number)wrong, count, quote, decimal(digits[0], most), quote, decimal(digits[1], e->absolute),
         decimal(digits[2], e->relative));
