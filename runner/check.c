@@ -114,13 +114,13 @@ static void sha256_of(const uint8_t *bytes, uint64_t size, size_t hole, uint8_t 
 
 /* ---- What checks are written with ---- */
 
-static const struct kind { uint16_t record_bytes, view, count; } kinds[VKB_SECTIONS] = {
+static const struct kind { uint16_t record_bytes, view, count; char name[10]; } kinds[VKB_SECTIONS] = {
 #define KIND(many, one, ONE) \
-    [VKB_SECTION_##ONE] = {sizeof(vkb_##one), offsetof(bundle, many), offsetof(bundle, one##_count)},
+    [VKB_SECTION_##ONE] = {sizeof(vkb_##one), offsetof(bundle, many), offsetof(bundle, one##_count), #many},
     VKB_TABLES(KIND)
 #undef KIND
 #define KIND(name, NAME) \
-    [VKB_SECTION_##NAME] = {1, offsetof(bundle, name), offsetof(bundle, name##_bytes)},
+    [VKB_SECTION_##NAME] = {1, offsetof(bundle, name), offsetof(bundle, name##_bytes), ""},
     VKB_BYTES(KIND)
 #undef KIND
 };
@@ -131,11 +131,17 @@ static vknn_status damaged(const bundle *b, vknn_message *why, const void *recor
     uint64_t at = (uint64_t)((const uint8_t *)record - b->bytes), size = sizeof *b->header, first = 0;
     const char *name = "header";
     if (at >= size) name = "section table", first = size, size = sizeof(vkb_section);
-#define FIND(many, one, ONE) \
-    if ((const vkb_##one *)record >= b->many && (const vkb_##one *)record < b->many + b->one##_count) \
-        name = #many, size = sizeof *b->many, first = (uint64_t)((const uint8_t *)b->many - b->bytes);
-    VKB_TABLES(FIND)
-#undef FIND
+    for (const struct kind *kind = kinds; kind < kinds + VKB_SECTIONS; kind++) {
+        const uint8_t *rows;
+        uint64_t begin;
+        uint32_t count;
+        if (kind->record_bytes < 2) continue;
+        memcpy(&rows, (const char *)b + kind->view, sizeof rows);
+        memcpy(&count, (const char *)b + kind->count, sizeof count);
+        begin = (uint64_t)(rows - b->bytes);
+        if (at >= begin && (at - begin) / kind->record_bytes < count)
+            name = kind->name, size = kind->record_bytes, first = begin;
+    }
     say(why, "The bundle is damaged: %s, record %" PRIu64 ", field %s: %" PRIu64 " (0x%" PRIx64 ") breaks "
         "the rule %s. Write it anew with vknn export, or copy it again.", name, (at - first) / size, field,
         value, value, rule);
@@ -287,11 +293,11 @@ static vknn_status check_fields(const bundle *b, vknn_message *why) {
     EACH_NEEDS(port, ports, direction, r->direction <= VKB_DIRECTION_OUTPUT)
     EACH_NEEDS(port, ports, type, r->type <= VKB_TYPE_FLOAT64)
     EACH_NEEDS(port, ports, rank, r->rank <= VKB_MOST_AXES)
-    EACH_NEEDS(port, ports, quantized, r->quantized <= 1 && r->scale >= 0 && r->scale < 1e30f)
+    EACH_NEEDS(port, ports, quantized, r->quantized <= 1 && r->scale >= 0 && r->scale < 4e38)
     EACH_NEEDS(port, ports, layout, !letters(b, r->layout) || letters(b, r->layout) == r->rank)
     EACH_NEEDS(example, examples, blob, r->blob < b->blob_count)
-    EACH_NEEDS(example, examples, port, r->absolute >= 0 && r->absolute < 1e30f)
-    EACH_NEEDS(example, examples, port, r->relative >= 0 && r->relative < 1e30f)
+    EACH_NEEDS(example, examples, port, r->absolute >= 0 && r->absolute < 4e38) /* any finite float */
+    EACH_NEEDS(example, examples, port, r->relative >= 0 && r->relative < 4e38)
     EACH_NEEDS(matrix, matrices, m, r->m && r->m <= 1024 && r->n && r->n <= 1024 && r->k && r->k <= 1024)
     return VKNN_OK;
 }
@@ -536,7 +542,7 @@ static vknn_status check_move(const bundle *b, const vkb_plan *p, const vkb_step
     if (r->kind == VKB_STEP_FILL) return VKNN_OK;
     NEED(r, source, r->source < p->buffers);
     source += r->source;
-    NEED(r, nbytes, r->nbytes);
+    NEED(r, nbytes, r->nbytes); /* of any size: float16s are joined by copies */
     NEED(r, source_offset, within(r->source_offset, r->nbytes, source->nbytes));
     NEED(r, target_offset, within(r->target_offset, r->nbytes, target->nbytes));
     from = source->offset + r->source_offset, to = target->offset + r->target_offset;

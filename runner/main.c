@@ -1,4 +1,5 @@
-/* vknn-run: runs a bundle on arrays. Exit status 0; 1 where a run fails or the test differs; 2 for usage. */
+/* vknn-run: runs a bundle on arrays. Exit status 0; 1 where a run fails or the test differs; 2 where what was
+ * asked for does not fit: usage, arrays, names, shapes, --test of a bundle without an example. */
 #include "vknn_run.h"
 #include <ctype.h>
 #include <errno.h>
@@ -21,7 +22,7 @@ static const char usage[] =
     "  --device NAME, --cache DIR       a device's number, part of its name or UUID; keep pipelines there\n"
     "  --runs N, --profile [FILE]       so many runs; time each step, as JSON for vknn report (missing\n"
     "                                   inputs are zeros; FILE behind net.vkb; else standard output)\n"
-    "  --sha256 HEX, --robust           refuse other bundles; shaders cannot reach outside of buffers\n"
+    "  --sha256 HEX, --robust           refuse other bundles; shaders stay within the net's memory\n"
     "  --staged                         use staging memory even where the device shares the host's\n"
     "  --time-limit S, --memory-limit N seconds of a run (30); bytes of device memory\n";
 #endif
@@ -186,12 +187,21 @@ static void show_labels(const vknn_net *net, const vknn_port *port, const void *
     }
 }
 
-/* FILE of the "NAME=FILE" that has this name; each such text counts as used. */
-static const char *given_for(char **texts, const char *name, int *used) {
-    size_t length = strlen(name);
-    for (; *texts; texts++)
-        if (!strncmp(*texts, name, length) && (*texts)[length] == '=')
+/* FILE of the "NAME=FILE" that has a port's name, and no longer one; each such text counts as used. */
+static const char *given_for(vknn_net *net, const vknn_port *port, char **texts, int *used) {
+    const size_t length = strlen(port->name);
+    for (; *texts; texts++) {
+        char *equals = *texts + length;
+        vknn_port other;
+        if (strncmp(*texts, port->name, length) || *equals != '=')
+            continue;
+        for (int longer = 0; !longer && (equals = strchr(equals + 1, '=')) != NULL; *equals = '=') {
+            *equals = 0;
+            longer = !vknn_find(net, port->direction, *texts, &other);
+        }
+        if (!equals)
             return ++*used, *texts + length + 1;
+    }
     return NULL;
 }
 
@@ -203,7 +213,7 @@ static int set_inputs(vknn_net *net, char **given, int zeros) {
     vknn_port port;
     int status = 0, used = 0;
     for (uint32_t i = 0; !status && !vknn_describe(net, VKNN_INPUT, i, &port); i++) {
-        const char *file = given_for(given, port.name, &used);
+        const char *file = given_for(net, &port, given, &used);
         void *data = calloc(1, port.bytes + 1);
         if (!data || (!file && !zeros))
             status = COMPLAIN(2, "%s: %s", port.name, data ? "--input NAME=FILE is missing" : "no memory");
@@ -221,7 +231,7 @@ static int take_outputs(vknn_net *net, char **given, int labels) {
     vknn_port port;
     int status = 0, used = 0;
     for (uint32_t i = 0; !status && !vknn_describe(net, VKNN_OUTPUT, i, &port); i++) {
-        const char *file = given_for(given, port.name, &used);
+        const char *file = given_for(net, &port, given, &used);
         if (!file && (!labels || *given || !port.labels))
             continue;
         vknn_status code = port.open ? vknn_shape(net, port.name, port.dims) : VKNN_OK;

@@ -260,13 +260,12 @@ static void append(char *text, size_t room, const char *format, ...) {
     va_end(values);
 }
 
-#define NOTE(...) \
-    do { \
-        char noted[600] = ""; \
-        append(noted, sizeof noted, __VA_ARGS__); \
-        note(c, noted); \
-    } while (0)
-static void note(const vknn_context *c, const char *text) {
+static void note(const vknn_context *c, const char *format, ...) {
+    char text[600];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
     if (c->options.log) c->options.log(c->options.user, text);
 }
 
@@ -297,9 +296,16 @@ static void add_quoted(text *t, const char *before, const char *value) {
     add(t, "\"");
 }
 
-/* JSON has no number for what is not finite: that becomes a text. */
-static void add_number(text *t, const char *before, double value) {
-    add(t, isfinite(value) ? "%s%.7g" : "%s\"%g\"", before, value);
+enum { DECIMAL = 32 };
+/* A number with a point, whatever the app's locale has in its place, of however many bytes. */
+static const char *decimal(char text[DECIMAL], double value) {
+    char *to = text;
+    snprintf(text, DECIMAL, "%.7g", value);
+    for (const char *at = text; *at; at++)
+        if (strchr("+-0123456789aefin", *at)) *to++ = *at;
+        else if (to == text || to[-1] != '.') *to++ = '.';
+    *to = 0;
+    return text;
 }
 
 static vknn_status given(text *t, char **into, vknn_message *why) {
@@ -311,7 +317,7 @@ static vknn_status given(text *t, char **into, vknn_message *why) {
 
 static vknn_status checked(vknn_context *c, VkResult code, const char *what, vknn_message *why) {
     if (code >= 0) return VKNN_OK;
-    NOTE("%s: VkResult %d", what, (int)code);
+    note(c, "%s: VkResult %d", what, (int)code);
     if (code == VK_ERROR_OUT_OF_HOST_MEMORY)
         FAIL(VKNN_ERROR_HOST_MEMORY, "%s: out of memory; close what is not needed", what);
     if (code == VK_ERROR_OUT_OF_DEVICE_MEMORY || code == VK_ERROR_TOO_MANY_OBJECTS ||
@@ -531,8 +537,8 @@ static vknn_status make_instance(vknn_context *c, vknn_message *why) {
 static void read_facts(vknn_context *c, VkPhysicalDevice device, facts *f) {
     VkPhysicalDeviceProperties2 head = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &f->id};
-    VkQueueFamilyProperties families[16];
-    uint32_t count = 16;
+    VkQueueFamilyProperties families[64]; /* several times what any driver has */
+    uint32_t count = 64;
     c->vk.GetPhysicalDeviceProperties(device, &f->base);
     f->family = VKB_NONE;
     if (f->base.apiVersion < VK_API_VERSION_1_1) return;
@@ -723,15 +729,17 @@ static vknn_status load_cache(vknn_context *c, vknn_message *why) {
             }
             fclose(file);
             if (!info.initialDataSize)
-                NOTE("%s is damaged, or of another device or driver; it is written anew", c->cache_path);
+                note(c, "%s is damaged, or of another device or driver; it is written anew", c->cache_path);
         }
     }
     info.pInitialData = data;
-    c->cache_bytes = info.initialDataSize;
-    if (c->vk.CreatePipelineCache(c->device, &info, NULL, &c->cache)) { /* without one it goes as well */
-        NOTE("the driver takes no cache of pipelines, or not the one in %s", folder ? folder : "no file");
+    while (c->vk.CreatePipelineCache(c->device, &info, NULL, &c->cache)) { /* without one it goes as well */
         c->cache = VK_NULL_HANDLE;
+        note(c, "the driver refuses %s", info.initialDataSize ? c->cache_path : "a cache of pipelines");
+        if (!info.initialDataSize) break;
+        info.initialDataSize = 0; /* the file is written anew */
     }
+    c->cache_bytes = info.initialDataSize;
     allocated(&c->options, data, 0);
     return VKNN_OK;
 }
@@ -756,7 +764,7 @@ static void save_cache(vknn_context *c) {
         failed |= file && fclose(file);
         failed = failed || replace_file(path, c->cache_path); /* at once: readers see all of it, or the old */
         if (failed && file) remove_file(path);
-        if (failed) NOTE("the cache %s cannot be written; pipelines will be compiled again", c->cache_path);
+        if (failed) note(c, "the cache %s cannot be written; pipelines are compiled again", c->cache_path);
         else c->cache_bytes = bytes;
     }
     allocated(&c->options, path, 0);
@@ -768,6 +776,7 @@ static vknn_status open_context(vknn_context *c, vknn_message *why) {
     VkPhysicalDeviceMemoryProperties2 memory = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
     uint32_t both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT, is;
+    int one = 1; /* memory, and no other */
     if (!o->instance != !o->physical_device || !o->instance != !o->logical_device ||
         !o->instance != !o->queue)
         FAIL(VKNN_ERROR_ARGUMENT,
@@ -787,13 +796,18 @@ static vknn_status open_context(vknn_context *c, vknn_message *why) {
         c->features |= (uint64_t)(c->facts.subgroup.supportedOperations & 0x3f) * VKB_FEATURE_SUBGROUP_BASIC;
     c->vk.GetPhysicalDeviceMemoryProperties2(c->physical, &memory);
     c->memory = memory.memoryProperties;
-    /* A discrete GPU may show its memory, too, but is read over the bus: there staging is faster. */
+    /* In place where the host reaches the device's memory and no heap lies apart from it; integrated GPUs
+     * may list the host's share of one memory as such. Discrete ones may show theirs, all of it even, but the
+     * host reads it over the bus, uncached: there staging is faster, and weights and activations stay in
+     * memory that is the device's alone. What finds no room in place is staged. */
     is = kind(&c->facts);
+    for (uint32_t i = 0; i < c->memory.memoryHeapCount; i++)
+        one &= !!(c->memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT);
+    one |= is == VK_PHYSICAL_DEVICE_TYPE_CPU || is == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
     for (uint32_t i = 0; i < c->memory.memoryTypeCount; i++)
-        c->unified |= (is == VK_PHYSICAL_DEVICE_TYPE_CPU || is == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU) &&
-                      (c->memory.memoryTypes[i].propertyFlags & both) == both;
+        c->unified |= one && (c->memory.memoryTypes[i].propertyFlags & both) == both;
     TRY(list_matrices(c, why));
-    NOTE("device: %s, %s, memory %s", c->facts.base.deviceName, device_kinds[is],
+    note(c, "device: %s, %s, memory %s", c->facts.base.deviceName, device_kinds[is],
         c->unified ? "shared" : "apart");
     return load_cache(c, why);
 }
@@ -878,7 +892,7 @@ vknn_status vknn_devices(const vknn_context_options *options, char **into, vknn_
 
 /* ---- Which plan ---- */
 
-/* How many of a plan's needs the device does not meet; `text` tells which. */
+/* How many of a plan's needs the device does not meet; `text` tells which, each behind a comma. */
 static uint32_t lacks(const vknn_context *c, const bundle *b, const vkb_plan *p, char *text, size_t room) {
     static const char features[] = "16-bit storage\0float16\0int8\0int16\0int64\0float64\0"
         "8-bit storage\0integer dot products\0cooperative matrices\0full subgroups\0subgroups\0"
@@ -907,7 +921,7 @@ static uint32_t lacks(const vknn_context *c, const bundle *b, const vkb_plan *p,
         {"rounds of loops", p->loop_rounds,
             strstr(c->facts.base.deviceName, "llvmpipe") ? 65535 : UINT32_MAX}};
     uint32_t count = 0, last[2] = {0, 0};
-#define LACKS(...) do { if (count++) append(text, room, ", "); append(text, room, __VA_ARGS__); } while (0)
+#define LACKS(format, ...) (count++, append(text, room, ", " format, __VA_ARGS__))
     if (p->vulkan >> 12 > c->facts.base.apiVersion >> 12)
         LACKS("Vulkan %u.%u", VK_API_VERSION_MAJOR(p->vulkan), VK_API_VERSION_MINOR(p->vulkan));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -927,7 +941,8 @@ static uint32_t lacks(const vknn_context *c, const bundle *b, const vkb_plan *p,
         LACKS("buffers at multiples of %u bytes, texels of %u", p->storage_alignment, p->texel_alignment);
     if (p->subgroup_size && p->subgroup_size != c->facts.subgroup.subgroupSize &&
         (!(c->features & SIZE_CONTROL) || !(s->requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT) ||
-         p->subgroup_size < s->minSubgroupSize || p->subgroup_size > s->maxSubgroupSize))
+         p->subgroup_size < s->minSubgroupSize || p->subgroup_size > s->maxSubgroupSize ||
+         p->group_invocations > (uint64_t)p->subgroup_size * s->maxComputeWorkgroupSubgroups))
         LACKS("subgroups of %u (not %u)", p->subgroup_size, c->facts.subgroup.subgroupSize);
     for (uint32_t i = 0, k; i < p->matrices; i++) {
         const vkb_matrix *w = &b->matrices[p->first_matrices + i];
@@ -976,7 +991,7 @@ static vknn_status choose_plan(vknn_net *net, const vknn_net_options *o) {
         if (!count) net->plan = p;
         if (count >= least) continue;
         least = count;
-        snprintf(closest, sizeof closest, "its plan for %.100s needs %s", target, text);
+        snprintf(closest, sizeof closest, "its plan for %.100s needs%s", target, text + 1);
     }
     if (least == UINT32_MAX)
         FAIL(VKNN_ERROR_ARGUMENT, "the bundle has no plan of shapes %.200s for %.100s; it has %s", shapes,
@@ -991,7 +1006,7 @@ static vknn_status choose_plan(vknn_net *net, const vknn_net_options *o) {
     net->ports = b->ports + net->plan->first_ports;
     net->states = b->states + net->plan->first_states;
     net->submits = net->plan->submits ? net->plan->submits : 1;
-    NOTE("plan: %.200s, %.20s, for %.100s", bundle_string(b, net->plan->shapes),
+    note(c, "plan: %.200s, %.20s, for %.100s", bundle_string(b, net->plan->shapes),
         bundle_string(b, net->plan->precision), bundle_string(b, net->plan->target));
     return VKNN_OK;
 }
@@ -1133,6 +1148,14 @@ static vknn_status make_block(vknn_net *net, block *k, enum purpose purpose) {
     return VKNN_OK;
 }
 
+/* A block, in memory of another kind where there is none of this one, or no room in it: it is then staged. */
+static vknn_status make_either(vknn_net *net, block *k, enum purpose purpose) {
+    vknn_status status = make_block(net, k, purpose);
+    if (status != VKNN_ERROR_DEVICE_MEMORY || purpose == DEVICE) return status;
+    free_block(net->context, k);
+    return make_block(net, k, DEVICE);
+}
+
 /* The host's writes reach the device, or its writes the host. Of the whole block: so atoms do not matter. */
 static vknn_status synchronized(vknn_net *net, const block *k, int host_wrote) {
     NET(net);
@@ -1227,7 +1250,7 @@ static vknn_status join_weights(vknn_net *net, uint64_t limit) {
             "the net takes %llu bytes of device memory or more, and %llu are free on %s; close "
             "other nets, or take a bundle of smaller shapes or fp16",
             (number)total, (number)limit, c->facts.base.deviceName);
-    NOTE("memory: %llu bytes, and %llu of weights that other nets have", (number)total, (number)there);
+    note(c, "memory: %llu bytes, and %llu of weights that other nets have", (number)total, (number)there);
     return VKNN_OK;
 }
 
@@ -1256,20 +1279,14 @@ static place place_of(const use *u) {
 
 static vknn_status make_memory(vknn_net *net, const vknn_net_options *o) {
     NET(net);
-    int in_place = c->unified && !o->staged;
     TRY(place_weights(net, o->memory_limit ? o->memory_limit : free_memory(c)));
     for (uint32_t i = 0; i < UP; i++) {
-        block *k = &net->blocks[i];
-        vknn_status status = VKNN_ERROR_DEVICE_MEMORY;
-        k->bytes = net->plan->arenas[i];
-        /* Through a discrete GPU's window the host writes inputs well; it may be small, or full. */
-        if (i == VKB_ROLE_INPUT && !c->unified && !o->staged && memory_type(c, ~0u, WRITTEN) >= 0) {
-            status = make_block(net, k, WRITTEN);
-            if (status == VKNN_ERROR_DEVICE_MEMORY) free_block(c, k);
-        }
-        if (status == VKNN_ERROR_DEVICE_MEMORY)
-            status = make_block(net, k, in_place && i != VKB_ROLE_ACTIVATION ? SHARED : DEVICE);
-        TRY(status);
+        enum purpose purpose = DEVICE;
+        if (!o->staged && i != VKB_ROLE_ACTIVATION && c->unified) purpose = SHARED;
+        /* Through a discrete GPU's window the host writes inputs well. */
+        if (!o->staged && i == VKB_ROLE_INPUT && !c->unified) purpose = WRITTEN;
+        net->blocks[i].bytes = net->plan->arenas[i];
+        TRY(make_either(net, &net->blocks[i], purpose));
     }
     for (uint32_t i = 0; i < net->plan->buffers; i++) {
         const vkb_buffer *b = &net->buffers[i];
@@ -1283,8 +1300,11 @@ static vknn_status make_memory(vknn_net *net, const vknn_net_options *o) {
         net->host[i]->bytes = net->plan->arenas[i];
         TRY(make_block(net, net->host[i], i ? DOWNLOAD : UPLOAD));
     }
-    memset(net->host[0]->host, 0, (size_t)net->host[0]->bytes); /* what nobody sets is zero */
-    return synchronized(net, net->host[0], 1);
+    for (int i = 0; i < 2; i++) { /* what nobody sets is zero, and outputs before the first run */
+        memset(net->host[i]->host, 0, (size_t)net->host[i]->bytes);
+        TRY(synchronized(net, net->host[i], 1));
+    }
+    return VKNN_OK;
 }
 
 static uint8_t *bytes_of(const vknn_net *net, uint32_t buffer, uint32_t direction) {
@@ -1328,16 +1348,23 @@ static vknn_status go(vknn_net *net, int which, uint32_t count, const VkSubmitIn
     return VKNN_OK;
 }
 
+/* States lie beside inputs, and the device has written them: or else the next flush would write old ones. */
+static vknn_status see_states(vknn_net *net) {
+    return net->plan->states ? synchronized(net, net->host[VKNN_INPUT], 0) : VKNN_OK;
+}
+
 /* Waits in slices, so that a cancelled run is seen soon. */
 static vknn_status finish(vknn_net *net, int which) {
     NET(net);
     const uint64_t slice = 10000000;
+    char seconds[DECIMAL];
     for (uint64_t left = net->limit; net->in_flight >> which & 1; left -= left < slice ? left : slice) {
         VkResult code = c->vk.WaitForFences(
             c->device, 1, &net->fences[which], VK_TRUE, left < slice ? left : slice);
         int cancelled;
         if (code == VK_SUCCESS) net->in_flight &= ~(1 << which);
         TRY(checked(c, code, "waiting for the device", why));
+        if (code == VK_SUCCESS && !which) TRY(see_states(net));
         if (code != VK_TIMEOUT) continue;
         MUTEX(lock, &c->lock);
         cancelled = net->cancelled;
@@ -1347,9 +1374,9 @@ static vknn_status finish(vknn_net *net, int which) {
             FAIL(VKNN_ERROR_CANCELLED, "the run was cancelled; the device works on: wait again, or close");
         if (left <= slice)
             FAIL(VKNN_ERROR_TIMEOUT,
-                "%.200s did not finish within %g s on %s; wait again, raise time_limit, or close",
-                bundle_string(&net->file, net->plan->name), (double)net->limit / 1e9,
-                c->facts.base.deviceName);
+                "%.200s did not finish within %s s on %s; wait again, raise time_limit, or close",
+                bundle_string(&net->file, net->plan->name),
+                decimal(seconds, (double)net->limit / 1e9), c->facts.base.deviceName);
     }
     return VKNN_OK;
 }
@@ -1450,7 +1477,7 @@ static vknn_status upload(vknn_net *net, const use *u) {
 static vknn_status load_shelf(vknn_net *net, shelf *in, uint32_t first, int in_place) {
     vknn_context *c = net->context;
     if (!in->block.buffer) {
-        vknn_status status = make_block(net, &in->block, in_place ? SHARED : DEVICE);
+        vknn_status status = make_either(net, &in->block, in_place ? SHARED : DEVICE);
         if (status) return free_block(c, &in->block), status;
     }
     for (int loaded = 0; loaded < 2; loaded++) { /* they are when all of them are there */
@@ -1767,6 +1794,7 @@ vknn_status vknn_reset(vknn_net *net) {
     const VkCommandBuffer to = net->commands[net->submits];
     TRY(ready(net));
     if (!net->plan->states) return VKNN_OK;
+    TRY(synchronized(net, net->host[VKNN_INPUT], 1)); /* what was set is not lost as states are seen */
     TRY(begin(net, to));
     for (uint32_t i = 0; i < net->plan->states; i++) {
         const vkb_state *s = &net->states[i];
@@ -1848,6 +1876,7 @@ static void settle(vknn_net *net) {
         c->vk.QueueWaitIdle(c->queue);
         lock_queue(c, 0);
     }
+    if (net->in_flight & 1) see_states(net);
     net->in_flight = 0;
 }
 
@@ -2083,6 +2112,8 @@ static uint64_t compared(vknn_net *net, const vkb_example *e, text *t, int json)
     const number count = bytes / size, answers = blob->nbytes / size;
     const int wide = p->type == VKB_TYPE_INT64 || p->type == VKB_TYPE_UINT64; /* than doubles tell apart */
     double most = 0;
+    char digits[3][DECIMAL];
+    const char *quote;
     if (bytes != blob->nbytes) {
         if (json) add(t, ", \"wrong\": %llu, \"elements\": %llu, \"expected\": %llu", answers, count, answers);
         else add(t, ": %llu elements, not %llu", count, answers);
@@ -2096,14 +2127,13 @@ static uint64_t compared(vknn_net *net, const vkb_example *e, text *t, int json)
         if (!(off <= most)) most = off;
         wrong += !(off <= e->absolute + e->relative * fabs(b)) || isinf(off);
     }
-    if (json) {
-        add(t, ", \"wrong\": %llu, \"elements\": %llu", (number)wrong, count);
-        add_number(t, ", \"max_abs\": ", most);
-        add_number(t, ", \"absolute\": ", e->absolute);
-        add_number(t, ", \"relative\": ", e->relative);
-    } else
-        add(t, ": %llu of %llu elements are off, the most by %g (allowed: %g + %g of the value)",
-            (number)wrong, count, most, e->absolute, e->relative);
+    quote = json && !isfinite(most) ? "\"" : ""; /* JSON has no such number */
+    add(t,
+        json ? ", \"wrong\": %llu, \"elements\": %llu, \"max_abs\": %s%s%s, \"absolute\": %s, "
+               "\"relative\": %s"
+             : ": %llu of %llu elements are off, the most by %s%s%s (allowed: %s + %s of the value)",
+        (number)wrong, count, quote, decimal(digits[0], most), quote, decimal(digits[1], e->absolute),
+        decimal(digits[2], e->relative));
     return wrong;
 }
 
@@ -2196,6 +2226,7 @@ static vknn_status write_profile(vknn_net *net, uint32_t runs, const double *tim
     const bundle *b = &net->file;
     const double unit = (double)c->facts.base.limits.timestampPeriod / 1000 / runs;
     text t = {.options = &c->options};
+    char at[DECIMAL], took[DECIMAL];
     double end = 0;
     int first = 1;
     add_about(net, &t);
@@ -2210,14 +2241,14 @@ static vknn_status write_profile(vknn_net *net, uint32_t runs, const double *tim
             : s->kind == VKB_STEP_FILL ? "fill"
                                        : bundle_string(b, b->pipelines[s->pipeline].kernel));
         add(&t,
-            ", \"groups\": [%u, %u, %u], \"flops\": %llu, \"bytes\": %llu, \"begin\": %.3f, "
-            "\"microseconds\": %.3f}",
+            ", \"groups\": [%u, %u, %u], \"flops\": %llu, \"bytes\": %llu, \"begin\": %s, "
+            "\"microseconds\": %s}",
             s->groups[0], s->groups[1], s->groups[2], (number)s->flops, (number)s->traffic,
-            times[2 * i] * unit, (times[2 * i + 1] - times[2 * i]) * unit);
+            decimal(at, times[2 * i] * unit), decimal(took, (times[2 * i + 1] - times[2 * i]) * unit));
         first = 0;
         if (times[2 * i + 1] * unit > end) end = times[2 * i + 1] * unit;
     }
-    add(&t, "], \"microseconds\": %.3f}\n", end);
+    add(&t, "], \"microseconds\": %s}\n", decimal(took, end));
     return given(&t, into, why);
 }
 

@@ -79,10 +79,12 @@ typedef struct vknn_net vknn_net;
 
 /* Where to work. All zeros (or a null pointer in its place) are good defaults. */
 typedef struct vknn_context_options {
-    const char *device;  /* its number, part of its name, or its UUID in hex; null: the best one */
+    const char *device;  /* its number (up to three digits are one, and no part of a name), part of its name, or
+                            its UUID in hex; null: the best one */
     const char *cache;   /* folder for the driver's compiled pipelines; null: none is kept */
     unsigned threads;    /* that make pipelines; 0: up to four */
-    int robust;          /* 1: robustBufferAccess: shaders cannot read outside of buffers */
+    int robust;          /* 1: robustBufferAccess: shaders stay within a VkBuffer, which is a whole arena, or a
+                            block of weights, with those of other nets; of an app's own device it says nothing */
     void *(*allocate)(void *user, void *old, size_t bytes); /* as realloc; bytes 0: frees */
     void (*log)(void *user, const char *text);
     void *user;          /* given to both */
@@ -175,7 +177,7 @@ VKNN_API vknn_status vknn_reset(vknn_net *net);  /* state takes its first values
 VKNN_API vknn_status vknn_test(vknn_net *net, char **text);
 /* The same as JSON, with device, driver and plan, also where it fails: docs/files.md. */
 VKNN_API vknn_status vknn_test_json(vknn_net *net, char **json);
-/* Times of so many runs, step by step, as JSON for `vknn profile`; to be freed by vknn_free. */
+/* Times of so many runs, step by step, as JSON for `vknn report`; to be freed by vknn_free. */
 VKNN_API vknn_status vknn_profile(vknn_net *net, uint32_t runs, char **json);
 
 #ifdef __cplusplus

@@ -347,7 +347,7 @@ public:
         const std::string text = taken(json);
         return !text.empty() || checked(status) == VKNN_OK ? text : std::string();
     }
-    /* Times of so many runs, step by step, as JSON for `vknn profile`. */
+    /* Times of so many runs, step by step, as JSON for `vknn report`. */
     std::string profile(std::uint32_t runs = 1) {
         char *json = nullptr;
         if (!usable())

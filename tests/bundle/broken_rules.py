@@ -225,6 +225,7 @@ CASES: dict[str, tuple[Change, str]] = {
     "example's blob": (put(E, 0, "blob", 99), "examples 0 blob: 99"),
     "absolute": (put(E, 1, "absolute", -1), "examples 1 port"),
     "relative": (put(E, 1, "relative", np.inf), "examples 1 port"),
+    "no number": (put(E, 1, "absolute", np.nan), "examples 1 port"),
     "matrix": (put(X, 0, "n", 0), "matrices 0 m: 16"),
     # Shaders
     "no SPIR-V": (word(0, 0x07230204), "modules 0 offset: 0"),

@@ -14,12 +14,14 @@ void vknn_net_close(vknn_net *n) { (void)n; }
 const char *vknn_net_message(const vknn_net *n) { return (void)n, ""; }
 uint32_t vknn_ports(const vknn_net *n, vknn_direction d) { return (void)n, (void)d, 0; }
 vknn_status vknn_describe(vknn_net *n, vknn_direction d, uint32_t i, vknn_port *p) { return (void)n, (void)d, (void)i, (void)p, 4; }
+vknn_status vknn_find(vknn_net *n, vknn_direction d, const char *s, vknn_port *p) { return (void)n, (void)d, (void)s, (void)p, 4; }
 const char *vknn_label(const vknn_net *n, const vknn_port *p, uint32_t i) { return (void)n, (void)p, (void)i, ""; }
 vknn_status vknn_shape(vknn_net *n, const char *o, uint64_t d[8]) { return (void)n, (void)o, (void)d, 4; }
 vknn_status vknn_set(vknn_net *n, const char *i, const void *d, size_t b) { return (void)n, (void)i, (void)d, (void)b, 4; }
 vknn_status vknn_get(vknn_net *n, const char *o, void *d, size_t b) { return (void)n, (void)o, (void)d, (void)b, 4; }
 vknn_status vknn_run(vknn_net *n) { return (void)n, 4; }
 vknn_status vknn_test(vknn_net *n, char **t) { return (void)n, (void)t, 4; }
+vknn_status vknn_test_json(vknn_net *n, char **t) { return (void)n, (void)t, 4; }
 vknn_status vknn_profile(vknn_net *n, uint32_t r, char **j) { return (void)n, (void)r, (void)j, 4; }
 
 /* A line for each file: the status of reading it as float32[2, 3]. */

@@ -32,13 +32,14 @@ _LOG = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p)
 class Nets:
     """A context, what it logs, and nets that are opened in it. A context manager."""
 
-    def __init__(self, library: Path | str) -> None:
+    def __init__(self, library: Path | str, **options: Any) -> None:
         self.lib, self.told = loaded(library), list[str]()
         self._log = _LOG(lambda _, text: self.told.append(text.decode()))
-        options = ContextOptions(log=ctypes.cast(self._log, ctypes.c_void_p), threads=1)
+        log = ctypes.cast(self._log, ctypes.c_void_p)
+        asked = ContextOptions(log=log, threads=1, **options)
         self.context, why = ctypes.c_void_p(), Message()
         create = self.lib.vknn_context_create
-        code = create(ctypes.byref(options), ctypes.byref(self.context), ctypes.byref(why))
+        code = create(ctypes.byref(asked), ctypes.byref(self.context), ctypes.byref(why))
         raise_status(code, why.words)
 
     def __enter__(self) -> Nets:
@@ -74,18 +75,32 @@ class Net:
     def memory(self) -> int:
         return int(self._lib.vknn_net_memory(self._net))
 
-    def run(self, data: bytes) -> bytes:
-        """The bytes of the first output."""
+    def run(self, data: bytes, reset: bool = False) -> bytes:
+        """The bytes of the first output; ``reset``: state begins anew once the input is set."""
+        self._check(self._lib.vknn_set(self._net, None, data, len(data)))
+        if reset:
+            self._check(self._lib.vknn_reset(self._net))
+        self._check(self._lib.vknn_run(self._net))
+        return self.get()
+
+    def get(self) -> bytes:
+        """The bytes of the first output as they are."""
         port = PortRecord()
         self._lib.vknn_describe(self._net, 1, 0, ctypes.byref(port))
         found = ctypes.create_string_buffer(port.bytes)
-        for code in (
-            self._lib.vknn_set(self._net, None, data, len(data)),
-            self._lib.vknn_run(self._net),
-            self._lib.vknn_get(self._net, None, found, port.bytes),
-        ):
-            raise_status(code, self._lib.vknn_net_message(self._net).decode())
+        self._check(self._lib.vknn_get(self._net, None, found, port.bytes))
         return found.raw
+
+    def profile(self) -> str:
+        """A profile of one run."""
+        text = ctypes.c_void_p()
+        self._check(self._lib.vknn_profile(self._net, 1, ctypes.byref(text)))
+        told = ctypes.string_at(text.value or 0).decode()
+        self._lib.vknn_free(None, text)
+        return told
+
+    def _check(self, code: int) -> None:
+        raise_status(code, self._lib.vknn_net_message(self._net).decode())
 
     def close(self) -> None:
         self._lib.vknn_net_close(self._net)
@@ -109,8 +124,9 @@ def main() -> None:
         assert second.run(data) == expected
         second.close()
         alive["both closed"] = faults.live()
+        # Of the host's memory: where the device's is full, another kind is taken.
         for only, nth in (("vkAllocateMemory", 4), ("vkCreateComputePipelines", 1)):
-            alive[only] = _two_at_once(nets, faults, bundle, data, expected, (nth, -2, False, only))
+            alive[only] = _two_at_once(nets, faults, bundle, data, expected, (nth, -1, False, only))
     alive["end"] = faults.live()
     print(json.dumps(alive))
 

@@ -11,6 +11,7 @@ import pytest
 from tests.bundle import build
 from tests.bundle.rebuilt import rebuilt, relu, with_example, with_field, with_labels
 
+from vknn import export
 from vknn.bundle import Bundle, schema
 
 pytestmark = [pytest.mark.glsl, pytest.mark.device]
@@ -113,6 +114,35 @@ def test_names_and_labels_cannot_steer_a_terminal(program: Path, tmp_path: Path)
     (tmp_path / "labels.vkb").write_bytes(with_labels(bundle, [EVIL] * 24))
     done = run(program, "labels.vkb", *given, folder=tmp_path)
     assert done.stdout.count("\n") == 5 and done.stdout.count(SHOWN) == 5, done
+
+
+def test_the_longest_name_is_meant(program: Path, tmp_path: Path) -> None:
+    """`a=b=FILE` is for the input `a=b` where there is one, not the file `b=FILE` for `a`."""
+    (tmp_path / "sub.param").write_text(
+        "7767517\n3 3\nInput a 0 1 a\nInput b 0 1 b\nBinaryOp sub 2 1 a b y 0=1\n"
+    )
+    (tmp_path / "sub.bin").touch()
+    shapes = {"a": (2, 3, 4), "b": (2, 3, 4)}
+    export(tmp_path / "sub.param", tmp_path / "sub.vkb", shapes=shapes, example=False)
+    bundle = Bundle.of((tmp_path / "sub.vkb").read_bytes())
+    strings = bundle.sections["strings"].tobytes()
+    changed = Bundle.of(rebuilt(bundle, {"strings": strings + b"a=b\0"}))
+    names = [changed.string(name) for name in changed.tables[schema.PORT]["name"]]
+    raw = with_field(changed, schema.PORT, "name", len(strings), names.index("b"))
+    (tmp_path / "net.vkb").write_bytes(raw)
+    arrays = np.random.default_rng(0).standard_normal((2, 2, 3, 4)).astype(np.float32)
+    given = ["a=b=b.npy", "a=a=b.npy"]
+    for text, array in zip(("b.npy", "a=b.npy"), arrays, strict=True):
+        [port] = {p.shape for p in changed.plans[0].inputs}
+        np.save(tmp_path / text, array.reshape(port))
+    for inputs in (given, given[::-1]):
+        options = [part for text in inputs for part in ("--input", text)]
+        done = run(program, "net.vkb", *options, "--output", "y=y.npy", folder=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert np.array_equal(np.load(tmp_path / "y.npy").ravel(), (arrays[1] - arrays[0]).ravel())
+    done = run(program, "net.vkb", "--input", given[0], folder=tmp_path)
+    assert done.returncode == 2
+    assert "a: --input NAME=FILE is missing" in done.stderr
 
 
 def test_labels_behind_the_last_element(program: Path, tmp_path: Path) -> None:

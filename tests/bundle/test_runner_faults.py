@@ -27,6 +27,8 @@ SPARED = (
     "vkCreatePipelineCache", "vkGetPipelineCacheData", "vkDeviceWaitIdle",
     "vkEnumerateDeviceExtensionProperties",
 )  # fmt: skip
+#: Where one of these fails on memory in place, staging memory does.
+STAGED_THEN = ("vkCreateBuffer", "vkAllocateMemory", "vkBindBufferMemory", "vkMapMemory")
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +71,7 @@ def run(
     return int(calls), list(zip(cases, map(json.loads, out.splitlines()), strict=True))
 
 
-def check(answered: Sequence[Any]) -> None:
+def check(answered: Sequence[Any], staged: bool) -> None:
     for (nth, result, stays, only), (done, raised, told, left, is_right) in answered:
         where = f"call {nth} {done} {only} gives {result}{' from then on' if stays else ''}: {told}"
         assert is_right, where
@@ -77,7 +79,8 @@ def check(answered: Sequence[Any]) -> None:
             assert nth > 100, where
             continue
         assert not left, f"{where}: left {left}"
-        if raised or (done not in SPARED and not stays):
+        other = not staged and result == DEVICE and done in STAGED_THEN
+        if raised or (done not in SPARED and not stays and not other):
             expected = {RAISED[result]}
             assert raised in expected, where
             assert len(told) > 20, where
@@ -88,7 +91,7 @@ def check(answered: Sequence[Any]) -> None:
 def test_each_call_fails(net: Made, staged: bool) -> None:
     calls, answered = run(net, None, staged=staged)
     assert calls == len(answered) > 100
-    check(answered)
+    check(answered, staged)
 
 
 @pytest.mark.parametrize("staged", [True])
@@ -102,7 +105,7 @@ def test_calls_fail(net: Made, staged: bool) -> None:
     cases += [(1, DEVICE, False, "vkCreatePipelineCache"), (2, LOST, True, "vkQueueSubmit")]
     cases += [(1, MAPPING, False, "vkMapMemory"), (1, HOST, False, "vkCreateInstance")]
     _, answered = run(net, cases, staged=staged)
-    check(answered)
+    check(answered, staged)
     texts = {case[3]: told for case, (_, _, told, _, _) in answered if case[1] == LOST}
     assert "was lost" in texts["vkWaitForFences"]
     assert "open them again" in texts["vkQueueSubmit"]

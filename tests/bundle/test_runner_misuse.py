@@ -131,6 +131,27 @@ def test_borrowed_memory_outlives_the_name_of_its_runner(library: Path) -> None:
     assert np.array_equal(array, DATA)
 
 
+def test_a_port_of_each_side_is_borrowed(library: Path) -> None:
+    """An input and an output have one name."""
+    bundle = Bundle.of(relu())
+    ports = bundle.tables[schema.PORT]
+    [given], [made] = (np.flatnonzero(ports["direction"] == d) for d in schema.Direction)
+    raw = with_field(bundle, schema.PORT, "name", ports["name"][given], int(made))
+    with Runner(raw, library=library) as runner:
+        runner.borrow("data", "output")[...] = 7
+        with pytest.raises(InputError, match="missing input 'data'"):
+            runner.run({})
+        assert not (runner.borrow("data") == 7).any()
+        runner.borrow("data", "input")[...] = DATA
+        assert np.array_equal(runner.run({})["data"], np.maximum(DATA, 0))
+        assert np.array_equal(runner.borrow("data", "output"), np.maximum(DATA, 0))
+        assert np.array_equal(runner.borrow("data"), DATA)
+        with pytest.raises(InputError, match="side='in'"):
+            runner.borrow("data", "in")
+    with Runner(relu(), library=library) as runner, pytest.raises(InputError, match="no input 'y'"):
+        runner.borrow("y", "input")
+
+
 def test_closed_and_cancelled_while_others_run(library: Path) -> None:
     told: list[str] = []
     for _ in range(5):

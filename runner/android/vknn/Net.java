@@ -37,7 +37,7 @@ public final class Net implements AutoCloseable {
         public File cache;
         /** Threads that make pipelines; 0: up to four. */
         public int threads;
-        /** Whether shaders cannot read outside of buffers. */
+        /** Whether shaders stay within whole arenas and blocks of weights. */
         public boolean robust;
         /** An open net, to share its device, pipelines and equal weights; then the fields above are unused. */
         public Net beside;
@@ -355,7 +355,7 @@ public final class Net implements AutoCloseable {
         return text(testJsonNet(opened()));
     }
 
-    /** Times of so many runs, step by step, as JSON for {@code vknn profile}. */
+    /** Times of so many runs, step by step, as JSON for {@code vknn report}. */
     public synchronized String profile(int runs) {
         if (runs < 1) {
             throw new IllegalArgumentException("a profile takes one run at least, not " + runs);

@@ -56,7 +56,7 @@ public final class Context {
     /// - Parameters:
     ///   - device: its number, part of its name, or its UUID in hex; nil: the best one.
     ///   - cache: folder for the driver's compiled pipelines; nil: none is kept.
-    ///   - robust: shaders cannot read outside of buffers.
+    ///   - robust: shaders stay within whole arenas and blocks of weights.
     public init(device: String? = nil, cache: String? = nil, robust: Bool = false) throws {
         var made: OpaquePointer?
         var why = vknn_message()
@@ -219,7 +219,7 @@ public final class Net {
         return taken(json)
     }
 
-    /// Times of so many runs, step by step, as JSON for `vknn profile`.
+    /// Times of so many runs, step by step, as JSON for `vknn report`.
     public func profile(runs: UInt32 = 1) throws -> String {
         var json: UnsafeMutablePointer<CChar>?
         let status = vknn_profile(handle, runs, &json)

@@ -88,7 +88,7 @@ class Runner:
             cache: Folder for the driver's compiled pipelines; None: none is kept.
             time_limit: Seconds of a run; 0: 30.
             memory_limit: Bytes of device memory; 0: what the device says is free.
-            robust: Whether shaders cannot reach outside of buffers.
+            robust: Whether shaders stay within whole arenas and blocks of weights.
             staged: Whether staging memory is used even where the device shares the host's.
             threads: That make pipelines; 0: up to four.
 
@@ -200,21 +200,26 @@ class Runner:
         """State takes its first values again."""
         self._call(self._lib.vknn_reset)
 
-    def borrow(self, name: str) -> np.ndarray:
+    def borrow(self, name: str, side: str | None = None) -> np.ndarray:
         """The memory of an input or output itself, as an array of its shape.
 
         It must not be touched while a run is under way, or after :meth:`close`. It keeps the
-        runner alive.
+        runner alive. ``side``: "input" or "output"; None: the input where there is one of that
+        name. Raises InputError for another side, or where there is no such port.
         """
+        if side not in (None, "input", "output"):
+            raise InputError(f'side={side!r}: expected "input" or "output"')
         with self._lock:
             self._open()
-            direction = Direction.INPUT if name in self.inputs else Direction.OUTPUT
+            is_input = name in self.inputs if side is None else side == "input"
+            direction = Direction.INPUT if is_input else Direction.OUTPUT
             port = self._port(name, direction)
             data, size = ctypes.c_void_p(), ctypes.c_size_t()
             ends = (ctypes.byref(data), ctypes.byref(size))
             code = self._lib.vknn_borrow(self._net, int(direction), name.encode(), *ends)
             self._check(code)
-            self._borrowed.add(name)
+            if is_input:
+                self._borrowed.add(name)
             if not size.value:
                 return np.zeros(port.shape, port.dtype)
             assert data.value is not None
