@@ -17,7 +17,7 @@ from vknn.cli.profile_modes import mode_of
 from vknn.cli.versus import _rest
 from vknn.errors import VknnError
 from vknn.profiling import versus
-from vknn.profiling.comparison import versus as turns
+from vknn.profiling.comparison.versus import ProfiledSetting, _Process, _sources
 
 VERSUS = ["--versus", "--runs 3"]
 CAPTURE = ["--capture", "renderdoc"]
@@ -138,8 +138,8 @@ def test_a_process_by_itself_compiles_nothing_once_more(known: bool, tmp_path: P
 
 
 def test_this_vknn_by_itself_compiles_nothing_once_more(tmp_path: Path) -> None:
-    setting = turns.ProfiledSetting(turns._sources(), ("net.param", "--compiled"))
-    process = turns._Process("before", setting, tmp_path / "a.vkprof")
+    setting = ProfiledSetting(_sources(), ("net.param", "--compiled"))
+    process = _Process("before", setting, tmp_path / "a.vkprof")
     alone, in_turn = process.command(turns=False), process.command(turns=True)
     assert alone.index("--no-compiled") < alone.index("--compiled")  # what is asked for counts
     assert "--no-compiled" not in in_turn

@@ -181,7 +181,8 @@ class _Fake:
     """RenderDoc's library as far as vknn asks it; a capture is a file with the comment in it."""
 
     def __init__(self) -> None:
-        self.path, self.files, self.began = b"", [], 0
+        self.path, self.began = b"", 0
+        self.files: list[bytes] = []
         text, pointer = ctypes.c_char_p, ctypes.c_void_p
         number = ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_uint64)
         uint32 = ctypes.c_uint32

@@ -177,11 +177,11 @@ def _static(args: argparse.Namespace) -> None:
         sizes = shapes(args, session)
         feeds = read_feeds(args, session)
         result = static(session, feeds, shapes=sizes, isa=args.isa, assumptions=assumed)
-    if before is None:
-        write_json(result.to_json()) if args.json else show(result.tables(args.limit))
+    found = None if before is None else static_difference(before, result)
+    if args.json:
+        write_json((found or result).to_json())
     else:
-        found = static_difference(before, result)
-        write_json(found.to_json()) if args.json else show(found.table(args.limit))
+        show(result.tables(args.limit) if found is None else found.table(args.limit))
 
 
 def _read_static(path: Path) -> StaticProfile:

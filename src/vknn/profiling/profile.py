@@ -90,7 +90,9 @@ class Profile:
     def counters(self) -> CounterProfile | None:
         """Values of the device's counters, from a run of their own; None where nobody asked."""
         found = (self.about or {}).get("counters")
-        return found and CounterProfile.from_document(self.model, self.device, found)
+        if found is None:
+            return None
+        return CounterProfile.from_document(self.model, self.device, found)
 
     @property
     def _entries(self) -> list[Mapping[str, Any] | None]:
