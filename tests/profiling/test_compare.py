@@ -298,7 +298,7 @@ def test_versus_from_the_command_line(
     assert main([*given, "--versus", "--runs 3", "--pairs", "0"]) == 2
     assert "at least one is needed" in capsys.readouterr().err
     assert main([*given, "--versus", "--runs 3", "--save", "x.vkprof"]) == 2
-    assert "--versus does not go with --save" in capsys.readouterr().err
+    assert "--versus does not go with --save: --keep FOLDER keeps" in capsys.readouterr().err
     assert main([*given, "--pairs", "3"]) == 2
     assert "--pairs needs --versus" in capsys.readouterr().err
 

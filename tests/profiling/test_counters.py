@@ -10,13 +10,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from benchmarks.counting.layer import Layer, Unbuildable, built
 from tests.helpers import shared_device
+from tests.reports.test_command import data_of
 
 import vknn
 from small_model import write_small_model
-from vknn.profiling import count, counters
+from vknn.profiling import Profile, count, counters
 from vknn.runtime import counters as runtime_counters
 from vknn.runtime.snapshot import Snapshot
 
@@ -53,12 +55,13 @@ def _profile(model: Path, *options: str, **variables: str) -> subprocess.Complet
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
-def _document(model: Path, *options: str) -> Any:
+def _document(model: Path, *options: str, told: bool = False) -> Any:
+    """The JSON that is printed; ``told``: whether a line about the roofline comes with it."""
     done = _profile(model, *options)
     assert done.returncode == 0, done.stderr
     # SwiftShader prints the structures that the layer leaves for it.
-    told = [line for line in done.stderr.splitlines() if "swiftshader/src" not in line]
-    assert told == []
+    lines = [line for line in done.stderr.splitlines() if "swiftshader/src" not in line]
+    assert ["no measured ceilings" in line for line in lines] == [True] * told
     return json.loads(done.stdout)
 
 
@@ -97,6 +100,30 @@ def test_by_submit(tmp_path: Path) -> None:
     assert row["label"] == "submit 0"
     assert row["layers"][-1] == "prob"
     assert row["values"][1] == sum(r["values"][0] for r in commands)
+
+
+def test_beside_the_times(tmp_path: Path) -> None:
+    """With --save and --html times are measured, too, and files have both."""
+    saved, page = tmp_path / "a.vkprof", tmp_path / "a.html"
+    model, files = write_small_model(tmp_path), ["--save", str(saved), "--html", str(page)]
+    found = _document(model, "groups,b*y", *files, "--runs", "2", "--no-compiled", told=True)
+    profile = Profile.load(saved)
+    assert profile.counters is not None
+    assert [c["kernel"] for c in found["commands"]] == [t.entry.kernel for t in profile.timings]
+    assert all(c["median"] >= 0 for c in found["commands"])
+    assert [e.kernel for e in profile.counters.entries] == [t.entry.kernel for t in profile.timings]
+    for entry, values in zip(profile.counters.entries, profile.counters.values, strict=True):
+        if entry.groups is not None:
+            assert list(values) == [np.prod(entry.groups), 12.5]
+    rows = [list(values) for values in profile.counters.values]
+    assert [row["values"] for row in found["counters"]["rows"]] == rows
+    drawn = data_of(page)["counters"]
+    assert [name[0] for name in drawn["names"]] == ["groups", "busy"]
+    assert [row[3] for row in drawn["rows"]] == rows
+    done = _profile(model, "fragments", "--save", str(tmp_path / "b.vkprof"))
+    assert done.returncode == 2
+    assert "no counter 'fragments'" in done.stderr
+    assert not (tmp_path / "b.vkprof").exists()
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.profiling.profile_documents import command, document, processes
 
+from vknn.cli.main import main
 from vknn.errors import VknnError
 from vknn.profiling import Profile
+from vknn.profiling.vkprof import write_document
 
 
 @pytest.fixture
@@ -53,6 +58,45 @@ def test_without_the_package_the_remedy_is_named(
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(VknnError, match=f"pip install {module}"):
         getattr(loaded, method)()
+
+
+def saved(folder: Path, name: str = "conv0") -> str:
+    path = folder / "a.vkprof"
+    write_document(path, document([command([name]), command(["fc", "relu"])], np.ones((3, 2))))
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["conv0", "a, b", 'q"', "line\nbreak", "\U0001f600"])
+def test_samples_as_csv(name: str, tmp_path: Path) -> None:
+    """A row for each command of each run, whatever layers are called."""
+    file = tmp_path / "samples.csv"
+    assert main(["report", saved(tmp_path, name), "--samples", str(file)]) == 0
+    with file.open(encoding="utf-8", newline="") as text:
+        rows = list(csv.DictReader(text))
+    assert [(row["run"], row["command"]) for row in rows] == [
+        (str(run), str(number)) for run in range(3) for number in range(2)
+    ]
+    assert [json.loads(row["layers"]) for row in rows[:2]] == [[name], ["fc", "relu"]]
+    assert [float(row["seconds"]) for row in rows] == pytest.approx([1.0] * 6)
+    assert {row["kernel"] for row in rows} == {"convolution/conv"}
+
+
+def test_samples_as_parquet(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    file = tmp_path / "samples.PARQUET"
+    assert main(["report", saved(tmp_path), "--samples", str(file)]) == 0
+    rows = parquet.read_table(file).to_pylist()
+    assert [row["layers"] for row in rows] == [["conv0"], ["fc", "relu"]] * 3
+    assert rows[5]["run"] == 2
+
+
+@pytest.mark.parametrize("name", ["samples", "samples.json", "samples.vkprof"])
+def test_samples_of_another_kind(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", saved(tmp_path), "--samples", str(tmp_path / name)]) == 2
+    assert f"{name}: samples are written as .csv or .parquet" in capsys.readouterr().err
+    assert not (tmp_path / name).exists()
 
 
 def test_importing_vknn_imports_neither() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import html
+import json
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ import pytest
 
 import vknn
 from small_model import PARAM, SHAPE, write_small_model
+from vknn.cli.main import main
 from vknn.formats.ncnn.random_weights import write_random_weights
 from vknn.profiling import renderdoc
 from vknn.runtime.vulkan import instance, labels
@@ -173,6 +175,67 @@ def test_a_capture_of_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         capture.frame(),
     ):
         pass
+
+
+class _Fake:
+    """RenderDoc's library as far as vknn asks it; a capture is a file with the comment in it."""
+
+    def __init__(self) -> None:
+        self.path, self.began = b"", 0
+        self.files: list[bytes] = []
+        text, pointer = ctypes.c_char_p, ctypes.c_void_p
+        number = ctypes.POINTER(ctypes.c_uint32), ctypes.POINTER(ctypes.c_uint64)
+        uint32 = ctypes.c_uint32
+        self._functions = {
+            renderdoc._SET_PATH: ctypes.CFUNCTYPE(None, text)(self._set_path),
+            renderdoc._COUNT: ctypes.CFUNCTYPE(uint32)(lambda: len(self.files)),
+            renderdoc._GET: ctypes.CFUNCTYPE(uint32, uint32, pointer, *number)(self._get),
+            renderdoc._START: ctypes.CFUNCTYPE(None, pointer, pointer)(self._start),
+            renderdoc._END: ctypes.CFUNCTYPE(uint32, pointer, pointer)(self._end),
+            renderdoc._COMMENTS: ctypes.CFUNCTYPE(None, text, text)(self._comment),
+        }
+        self._table = (ctypes.c_void_p * 30)()
+        for place, function in self._functions.items():
+            self._table[place] = ctypes.cast(function, ctypes.c_void_p).value
+
+    def RENDERDOC_GetAPI(self, version: int, out: Any) -> int:
+        ctypes.cast(out, ctypes.POINTER(ctypes.c_void_p))[0] = ctypes.addressof(self._table)
+        return 1
+
+    def _set_path(self, path: bytes) -> None:
+        self.path = path
+
+    def _start(self, device: int, window: int) -> None:
+        self.began += 1
+
+    def _end(self, device: int, window: int) -> int:
+        self.files.append(self.path + b"_capture.rdc")
+        return 1
+
+    def _get(self, number: int, name: int | None, length: Any, when: Any) -> int:
+        if name:
+            ctypes.memmove(name, self.files[number] + b"\0", len(self.files[number]) + 1)
+        length[0] = len(self.files[number]) + 1
+        return 1
+
+    def _comment(self, file: bytes, text: bytes) -> None:
+        Path(os.fsdecode(file)).write_bytes(text)
+
+
+def test_a_capture_as_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One run, behind one that compiles; the file is named, and says what made it."""
+    fake, model = _Fake(), write_small_model(tmp_path)
+    monkeypatch.setattr(renderdoc, "_library", lambda: fake)
+    given = ["profile", str(model), "--device", "vulkan", "--capture", "renderdoc", "--json"]
+    assert main([*given, "--capture-file", str(tmp_path / "seen")]) == 0
+    file = tmp_path / "seen_capture.rdc"
+    assert json.loads(capsys.readouterr().out) == {"captures": [str(file)]}
+    assert fake.began == 1
+    assert file.read_text() == f"vknn {vknn.__version__}: {model}"
+    assert main([*given, "--device", "numpy"]) == 2
+    assert "NumPy computes, not a device" in capsys.readouterr().err
 
 
 def test_capture_file_alone(tmp_path: Path) -> None:

@@ -76,7 +76,6 @@ def test_a_driver_that_does_not_tell(tmp_path: Path) -> None:
         (["--latencies", "2"], "--latencies needs --static"),
         (["--static", "--latencies", "0"], "--latencies takes a number above 0"),
         (["--against", "old.json"], "--against needs --static"),
-        (["--static", "--against", "old.json", "--json"], "leave out --json"),
     ],
 )
 def test_options_of_static_alone(
@@ -213,6 +212,48 @@ def test_difference() -> None:
     assert "2 of 3 dispatches differ" in text and "40 -> 32" in text
     assert "2,048 -> 1,024" in text and "MatMul -> (none)" in text
     assert not static_difference(after, after).changed
+
+
+def test_difference_as_json() -> None:
+    """Both sides of every dispatch, what differs marked, and the sums of all; no texts."""
+    same, gone = entry(), dataclasses.replace(entry(), layers=("fc",), label="MatMul")
+    told = dataclasses.replace(entry(registers=32, code=1024), texts={"Assembly": "s_endpgm"})
+    before = StaticProfile("net", "GPU", (same, entry(registers=40, code=2048), gone))
+    found = static_difference(before, StaticProfile("net", "other", (same, told)))
+    document = json.loads(found.to_json())
+    assert (document["before"]["device"], document["after"]["device"]) == ("GPU", "other")
+    assert document["before"]["sums"]["code"] == 2048
+    assert document["after"]["sums"]["registers"] == 32
+    assert document["after"]["sums"]["time"] is None
+    assert document["changed"] == 2
+    assert [pair["changed"] for pair in document["pairs"]] == [False, True, True]
+    changed, lost = document["pairs"][1:]
+    assert (changed["before"]["registers"], changed["after"]["registers"]) == (40, 32)
+    assert "texts" not in changed["after"]
+    assert (lost["before"]["layers"], lost["after"]) == (["fc"], None)
+    assert found.table(limit=1).row_count == 2  # with the sums
+
+
+@pytest.mark.device
+def test_difference_from_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a model with itself nothing differs; without fusion there are more dispatches."""
+    old, shape = tmp_path / "old.json", ",".join(map(str, SHAPE))
+    given = ["profile", str(write_small_model(tmp_path)), "--static", "--json"]
+    given += ["--device", "vulkan", "--shape", shape]
+    assert main(given) == 0
+    old.write_text(capsys.readouterr().out)
+    given += ["--against", str(old)]
+    assert main(given) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["changed"] == 0 and len(document["pairs"]) > 3
+    assert main([*given, "--disable", "fusion"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["changed"] == sum(pair["changed"] for pair in document["pairs"]) > 0
+    old.write_bytes(b"\xff")
+    assert main(given) == 2
+    assert str(old) in capsys.readouterr().err
 
 
 def test_fills_and_copies_are_entries() -> None:

@@ -28,8 +28,23 @@ PROFILING = {
     "--device-limits measures the device: it takes no model": (
         "profiling/test_limits.py::test_command_line"
     ),
-    "--versus does not go with --{}": (
-        "profiling/test_compare.py::test_versus_from_the_command_line"
+    "--keep FOLDER keeps the profiles of both sides": (
+        "profiling/test_profile_modes.py::test_what_a_mode_has_no_use_for"
+    ),
+    "add --save FILE or --html FILE, with which times are measured, too": (
+        "profiling/test_counters.py::test_beside_the_times"
+    ),
+    "`vknn bench --device-limits{}` measures them, once for a device and driver": (
+        "profiling/test_remembered_limits.py::test_a_profile_has_what_is_remembered"
+    ),
+    " --device {}": (
+        "profiling/test_remembered_limits.py::test_a_device_that_is_named_is_so_in_the_remedy"
+    ),
+    "--device-limits FILE.json gives them": (
+        "profiling/test_remembered_limits.py::test_report_takes_them_from_a_file"
+    ),
+    "--device-limits needs --html for a profile of vknn-run": (
+        "profiling/test_remembered_limits.py::test_a_profile_of_vknn_run_gets_them_on_its_page"
     ),
     "--versus needs options or a checkout's folder": (
         "profiling/test_compare.py::test_versus_from_the_command_line"
@@ -74,9 +89,6 @@ PROFILING = {
         "profiling/test_static.py::test_options_of_static_alone"
     ),
     "--{} needs --static": "profiling/test_static.py::test_options_of_static_alone",
-    "--against shows a table: leave out --json": (
-        "profiling/test_static.py::test_options_of_static_alone"
-    ),
     "a static profile needs a Vulkan device: NumPy compiles nothing": (
         "profiling/test_static.py::test_numpy_compiles_nothing"
     ),

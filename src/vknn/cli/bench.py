@@ -25,6 +25,7 @@ from vknn.cli.output import progress, show, write_json
 from vknn.errors import VknnError
 from vknn.profiling import Limits, bench, measure_limits
 from vknn.profiling.bench import PEERS
+from vknn.profiling.remembered import remember_limits
 from vknn.runtime import Device, measured_speeds, open_device
 from vknn.runtime.device_selection import is_host
 
@@ -93,6 +94,7 @@ def _device_limits(args: argparse.Namespace) -> None:
     with open_device(selector) as device, progress("limits", args.json) as tell:
         limits = measure_limits(device, progress=tell)
         kept = _remembered(device, limits)
+        remember_limits(device, limits)
     if args.json:
         write_json(limits.to_json())
     else:

@@ -31,11 +31,10 @@ def add_capture(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def capture_wanted(args: argparse.Namespace) -> bool:
-    """Whether a capture is asked for; raises VknnError for half of it."""
+def refuse_half_capture(args: argparse.Namespace) -> None:
+    """An error for a capture's file without a capture."""
     if args.capture is None and args.capture_file is not None:
         raise VknnError("--capture-file needs --capture")
-    return args.capture is not None
 
 
 def run_capture(args: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from vknn.cli.arguments import opened, shapes
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import show, write_json
+from vknn.errors import VknnError
 from vknn.profiling.counter_profile import count, counters, counters_table
 
 #: In place of names: the device's counters, without a run.
@@ -21,8 +22,19 @@ def add_counters(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--counters",
         metavar="NAMES",
-        help="names, or patterns such as 'L2*', with commas between; 'list' shows what there is",
+        help="names, or patterns such as 'L2*', with commas between; 'list' shows what there is; "
+        "with --save or --html they are kept beside the times, which are measured, too",
     )
+
+
+def counter_names(args: argparse.Namespace) -> list[str]:
+    """The counters that are named; none where there is no --counters."""
+    if args.counters is None:
+        return []
+    names = [name.strip() for name in args.counters.split(",") if name.strip()]
+    if not names:
+        raise VknnError("no counters are named: --counters list shows what there is")
+    return names
 
 
 def run_counters(args: argparse.Namespace) -> None:
@@ -35,9 +47,8 @@ def run_counters(args: argparse.Namespace) -> None:
             else:
                 show(counters_table(found))
             return
-        names = [name.strip() for name in args.counters.split(",") if name.strip()]
-        feeds = read_feeds(args, session)
-        result = count(session, feeds, names=names, shapes=shapes(args, session), seed=args.seed)
+        feeds, sizes, names = read_feeds(args, session), shapes(args, session), counter_names(args)
+        result = count(session, feeds, names=names, shapes=sizes, seed=args.seed)
     if args.json:
         write_json(result.to_json())
     else:

@@ -7,21 +7,16 @@ import math
 from pathlib import Path
 
 from vknn.cli.arguments import add_inputs, add_model, add_runs, add_signature, opened, shapes
-from vknn.cli.capture import add_capture, capture_wanted, run_capture
+from vknn.cli.capture import add_capture, refuse_half_capture, run_capture
 from vknn.cli.compare import add_verdict
-from vknn.cli.counters import add_counters, run_counters
+from vknn.cli.counters import add_counters, counter_names, run_counters
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import progress, show, write_json
+from vknn.cli.profile_limits import measuring, note_missing, read_limits
+from vknn.cli.profile_modes import RUNS, WARMUP, mode_of
 from vknn.cli.versus import add_versus, refuse_alone, run_versus
 from vknn.errors import VknnError
-from vknn.profiling import (
-    ASSUMPTIONS,
-    Limits,
-    StaticProfile,
-    profile,
-    static,
-    static_difference,
-)
+from vknn.profiling import ASSUMPTIONS, StaticProfile, profile, static, static_difference
 from vknn.profiling.comparison.turns import wait_for_turn
 from vknn.profiling.modelled import gpu_machine
 from vknn.runtime.pipeline_statistics import FEATURE
@@ -32,7 +27,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     add_model(parser)
     add_signature(parser)
     add_inputs(parser, random=True)
-    add_runs(parser, runs=10, warmup=2)
+    add_runs(parser, runs=RUNS, warmup=WARMUP)
     add_table(parser)
     parser.add_argument(
         "--trace", type=Path, metavar="FILE.json", help="write a trace for ui.perfetto.dev"
@@ -57,7 +52,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--device-limits",
         type=Path,
         metavar="FILE.json",
-        help="save or draw these limits, which vknn bench --device-limits --json wrote",
+        help="save or draw these limits, which vknn bench --device-limits --json wrote, in place "
+        "of those that it remembers",
     )
 
     group = parser.add_argument_group("comparison with another setting")
@@ -104,15 +100,17 @@ def run(args: argparse.Namespace) -> int:
         raise VknnError("--html is a page of what is measured: leave out --static")
     if args.compiled and args.static:
         raise VknnError("--compiled is for what is measured: leave out --static")
-    if args.versus is not None:
+    mode = mode_of(args)
+    if mode == "versus":
         return run_versus(args)
     refuse_alone(args)
-    if capture_wanted(args):
+    refuse_half_capture(args)
+    if mode == "capture":
         run_capture(args)
-    elif args.counters is not None:
-        run_counters(args)
-    elif args.static:
+    elif mode == "static":
         _static(args)
+    elif mode:
+        run_counters(args)
     else:
         _measured(args)
     return 0
@@ -122,7 +120,9 @@ def _measured(args: argparse.Namespace) -> None:
     for name in ("isa", "latencies", "against"):
         if getattr(args, name) is not None:
             raise VknnError(f"--{name} needs --static")
-    limits = _limits(args)
+    if args.device_limits is not None and args.save is None and args.html is None:
+        raise VknnError("--device-limits needs --save or --html")
+    limits = read_limits(args.device_limits)  # before anything is measured
     with opened(args) as session, progress("profile", args.json) as tell:
         result = profile(
             session,
@@ -132,8 +132,10 @@ def _measured(args: argparse.Namespace) -> None:
             shapes=shapes(args, session),
             seed=args.seed,
             static=_asks(args, session),
+            counters=counter_names(args),
             progress=wait_for_turn if args.turns else tell,
         )
+        computes = session.device is not None and not session.device.snapshot.is_null
     if args.html is not None:
         result.save_html(args.html, limits=limits)
     if args.trace is not None:
@@ -142,11 +144,15 @@ def _measured(args: argparse.Namespace) -> None:
         result.save(args.save, limits=limits)
     if args.turns:
         return
+    if computes and limits is None and (args.save is not None or args.html is not None):
+        note_missing(result, measuring(args.device))
     if args.json:
         write_json(result.to_json())
         return
     show(result.table(args.sort, args.limit))
     show(result.totals_table())
+    if result.counters is not None:
+        show(result.counters.table(args.limit))
 
 
 def _asks(args: argparse.Namespace, session: Session) -> bool:
@@ -161,33 +167,26 @@ def _asks(args: argparse.Namespace, session: Session) -> bool:
     return FEATURE in limits.features or gpu_machine(limits) is not None
 
 
-def _limits(args: argparse.Namespace) -> Limits | None:
-    """The limits to save, read before anything is measured."""
-    if args.device_limits is None:
-        return None
-    if args.save is None and args.html is None:
-        raise VknnError("--device-limits needs --save or --html")
-    try:
-        return Limits.from_json(args.device_limits.read_text(encoding="utf-8"))
-    except (VknnError, UnicodeDecodeError) as error:
-        raise VknnError(f"{args.device_limits}: {error}") from None
-
-
 def _static(args: argparse.Namespace) -> None:
-    if args.against is not None and args.json:
-        raise VknnError("--against shows a table: leave out --json")
     factor = 1.0 if args.latencies is None else args.latencies
     if not 0 < factor < math.inf:
         raise VknnError("--latencies takes a number above 0")
     assumed = ASSUMPTIONS.scaled(factor)
-    before = None if args.against is None else StaticProfile.from_json(args.against.read_text())
+    before = None if args.against is None else _read_static(args.against)
     with opened(args) as session:
         sizes = shapes(args, session)
         feeds = read_feeds(args, session)
         result = static(session, feeds, shapes=sizes, isa=args.isa, assumptions=assumed)
+    found = None if before is None else static_difference(before, result)
     if args.json:
-        write_json(result.to_json())
-    elif before is not None:
-        show(static_difference(before, result))
+        write_json((found or result).to_json())
     else:
-        show(result.tables(args.limit))
+        show(result.tables(args.limit) if found is None else found.table(args.limit))
+
+
+def _read_static(path: Path) -> StaticProfile:
+    """The static profile of a file that --static --json wrote."""
+    try:
+        return StaticProfile.from_json(path.read_text(encoding="utf-8"))
+    except (VknnError, UnicodeDecodeError) as error:
+        raise VknnError(f"{path}: {error}") from None

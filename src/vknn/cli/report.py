@@ -10,8 +10,10 @@ from typing import Any
 from vknn.cli.arguments import add_json
 from vknn.cli.output import show, write_json
 from vknn.cli.profile import add_table
+from vknn.cli.profile_limits import note_missing, read_limits
 from vknn.errors import VknnError
 from vknn.profiling import Profile
+from vknn.profiling.frames import save_samples
 from vknn.profiling.runner_profile import (
     is_runner_profile,
     page_document,
@@ -37,6 +39,19 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.json",
         help="put a cross-check of the same model on the page, which vknn verify --json wrote",
     )
+    parser.add_argument(
+        "--device-limits",
+        type=Path,
+        metavar="FILE.json",
+        help="ceilings of the roofline, which vknn bench --device-limits --json wrote on the "
+        "device of the profile, in place of the file's",
+    )
+    parser.add_argument(
+        "--samples",
+        type=Path,
+        metavar="FILE",
+        help="write a row for each command of each run, as .csv or .parquet",
+    )
     add_json(parser)
 
 
@@ -58,18 +73,25 @@ def run(args: argparse.Namespace) -> None:
     if is_runner_profile(args.profile):
         _runner(args)
         return
-    result = Profile.load(args.profile)
+    result, limits = Profile.load(args.profile), read_limits(args.device_limits)
     verify = None if args.verify is None else _verify(args)
+    if limits is not None and result.about is not None:
+        result.about["limits"] = json.loads(limits.to_json())
     if args.html is not None:
         result.save_html(args.html, verify=verify)
+        note_missing(result, "--device-limits FILE.json gives them")
     if args.trace is not None:
         result.save_trace(args.trace)
+    if args.samples is not None:
+        save_samples(args.samples, result.runs)
     if args.json:
         write_json(result.to_json())
         return
     show(result.about_table())
     show(result.table(args.sort, args.limit))
     show(result.totals_table())
+    if result.counters is not None:
+        show(result.counters.table(args.limit))
 
 
 def _runner(args: argparse.Namespace) -> None:
@@ -79,10 +101,15 @@ def _runner(args: argparse.Namespace) -> None:
             f"{args.profile}: --verify needs the model's layers, which vknn-run does not have: "
             "take a profile of vknn profile --save"
         )
+    if args.samples is not None:
+        raise VknnError(f"{args.profile}: vknn-run keeps the means of its runs alone, no samples")
+    if args.device_limits is not None and args.html is None:
+        raise VknnError("--device-limits needs --html for a profile of vknn-run")
     document, name = read_runner_document(args.profile), args.profile.name
-    result = runner_profile(document, name)
+    result, limits = runner_profile(document, name), read_limits(args.device_limits)
     if args.html is not None:
-        save(page_document(document, name), args.html)
+        ceilings = None if limits is None else json.loads(limits.to_json())
+        save(page_document(document, name) | {"limits": ceilings}, args.html)
     if args.trace is not None:
         result.save_trace(args.trace)
     if args.json:

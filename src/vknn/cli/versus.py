@@ -12,8 +12,6 @@ from vknn.profiling import versus
 from vknn.profiling.comparison.turns import OPTION
 from vknn.profiling.comparison.versus import PAIRS
 
-#: Options of a profile that a comparison has no use for.
-_ALONE = ("static", "isa", "latencies", "against", "trace", "save", "device_limits")
 #: Options of a comparison that a profile has no use for.
 _TOGETHER = ("pairs", "one_by_one", "keep", "fail_over", "markdown", "junit")
 
@@ -49,9 +47,6 @@ def refuse_alone(args: argparse.Namespace) -> None:
 
 def run_versus(args: argparse.Namespace) -> int:
     """The comparison and its exit code."""
-    for name in _ALONE:
-        if getattr(args, name) not in (None, False):
-            raise VknnError(f"--versus does not go with --{name.replace('_', '-')}")
     pairs = PAIRS if args.pairs is None else args.pairs
     with progress("versus", args.json) as tell:
         found = versus(
@@ -66,15 +61,17 @@ def run_versus(args: argparse.Namespace) -> int:
 
 
 def _rest(args: argparse.Namespace) -> list[str]:
-    """The arguments of the profile itself, as they were given, behind the command's name."""
+    """The arguments of a side, as they were given, behind the command's name.
+
+    What is shown, and where, is the comparison's affair and none of the sides'.
+    """
     own = argparse.ArgumentParser(add_help=False)
     add_versus(own)
     add_verdict(own)
     own.add_argument("--json", action="store_true")
-    own.add_argument("--sort")
-    own.add_argument("--limit")
+    own.add_argument("--compiled", action=argparse.BooleanOptionalAction)
+    for name in ("--sort", "--limit", "--html"):
+        own.add_argument(name)
     _, rest = own.parse_known_args(args.given)
     rest.remove("profile")
-    # Nobody would see it; a checkout may be older than the option.
-    quick = args.compiled is None and args.versus.startswith("-")
-    return [*rest, "--no-compiled"] if quick else rest
+    return rest

@@ -7,7 +7,8 @@ import fnmatch
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 import numpy as np
 from rich.table import Table
@@ -27,6 +28,9 @@ from vknn.runtime.recorder import submit_ranges
 from vknn.segment import Segment
 from vknn.session import Session, engine_of
 from vknn.tool_inputs import Shapes, complete_feeds, opened
+
+#: Fields of counters and entries.
+_COUNTER, _ENTRY = ([f.name for f in fields(made)] for made in (Counter, Entry))
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +56,30 @@ class CounterProfile:
     values: np.ndarray = field(repr=False)
     passes: int
 
+    @classmethod
+    def from_document(cls, model: str, device: str, document: Mapping[str, Any]) -> CounterProfile:
+        """The profile that :meth:`document` described, checked before; null values are NaN."""
+        counters = tuple(Counter(**{n: c[n] for n in _COUNTER}) for c in document["counters"])
+        rows = document["rows"]
+        entries = tuple(
+            Entry(**{n: row[n] for n in _ENTRY} | {n: _tuple(row[n]) for n in ("layers", "groups")})
+            for row in rows
+        )
+        # NumPy takes None for NaN.
+        values = np.array([row["values"] for row in rows], np.float64)
+        shape = len(rows), len(counters)
+        by, passes = document["by"], document["passes"]
+        return cls(model, device, counters, by, entries, values.reshape(shape), passes)
+
+    def document(self) -> dict[str, Any]:
+        """What a profile's file keeps of it (docs/vkprof.md); null where a value is no number."""
+        rows = [
+            {**asdict(entry), "values": [float(v) if np.isfinite(v) else None for v in values]}
+            for entry, values in zip(self.entries, self.values, strict=True)
+        ]
+        counters = [asdict(counter) for counter in self.counters]
+        return {"by": self.by, "passes": self.passes, "counters": counters, "rows": rows}
+
     def table(self, limit: int | None = None) -> Table:
         """Rows as a rich table; ``limit``: the most, None for all."""
         times = "once" if self.passes == 1 else f"{self.passes} times"
@@ -61,27 +89,16 @@ class CounterProfile:
             table.add_column(name, overflow="fold")
         for counter in self.counters:
             unit = f" ({counter.unit})" if counter.unit else ""
-            table.add_column(counter.name + unit, justify="right")
+            table.add_column(Text(one_line(counter.name + unit)), justify="right")
         rows = list(zip(self.entries, self.values, strict=True))
         for entry, values in rows[:limit]:
-            names = (named_cell(*entry.layers), entry.kernel, named_cell(entry.label))
+            names = (named_cell(*entry.layers), named_cell(entry.kernel), named_cell(entry.label))
             table.add_row(*names, *map(_number, values))
         return table
 
     def to_json(self) -> str:
         """JSON of everything; values as the driver gave them, null where they are no numbers."""
-        rows = [
-            {**asdict(entry), "values": [float(v) if np.isfinite(v) else None for v in values]}
-            for entry, values in zip(self.entries, self.values, strict=True)
-        ]
-        document = {
-            "model": self.model,
-            "device": self.device,
-            "by": self.by,
-            "passes": self.passes,
-            "counters": [asdict(counter) for counter in self.counters],
-            "rows": rows,
-        }
+        document = {"model": self.model, "device": self.device, **self.document()}
         return json.dumps(document, indent=2)
 
     def __rich__(self) -> Table:
@@ -150,7 +167,7 @@ def count(
     with opened(
         model, weights, device=device, precision=precision, arithmetic=arithmetic
     ) as session:
-        chosen = _chosen(counters(session), names)
+        chosen = chosen_counters(session, names)
         feeds = complete_feeds(session, inputs, shapes, seed)
         engine = engine_of(session)
         program, encoded = engine.program(feeds), engine.encode(feeds)
@@ -203,8 +220,12 @@ def _submits(plan: Plan) -> list[Entry]:
     return found
 
 
-def _chosen(available: Sequence[Counter], names: Sequence[str]) -> tuple[Counter, ...]:
-    """Counters of some names, in the order of the names, each once."""
+def chosen_counters(session: Session, names: Sequence[str]) -> tuple[Counter, ...]:
+    """Counters of some names or patterns, in the order of the names, each once.
+
+    Raises VknnError for a name that no counter has, or as :func:`counters`.
+    """
+    available = counters(session)
     found: dict[int, Counter] = {}
     if not names:
         raise VknnError("no counters are named: --counters list shows what there is")
@@ -218,6 +239,10 @@ def _chosen(available: Sequence[Counter], names: Sequence[str]) -> tuple[Counter
             )
         found.update({c.index: c for c in own})
     return tuple(found.values())
+
+
+def _tuple(values: Sequence[Any] | None) -> tuple[Any, ...] | None:
+    return None if values is None else tuple(values)
 
 
 def _number(value: float) -> str:

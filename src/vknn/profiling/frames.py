@@ -1,13 +1,18 @@
-"""Every sample of a profile as a table of pyarrow or pandas, where they are installed."""
+"""Every sample of a profile as a table: in a file, of pyarrow or of pandas where they are there."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from vknn.errors import VknnError
+from vknn.named_files import replacing
 from vknn.profiling.records import TimedRun
 
 _TEXTS = ("where", "kernel", "label")
@@ -34,6 +39,33 @@ def data_frame(runs: Sequence[TimedRun]) -> Any:
     except ImportError:
         raise VknnError("to_dataframe needs pandas, which is missing: pip install pandas") from None
     return pd.DataFrame(_columns(runs))
+
+
+def save_samples(path: Path, runs: Sequence[TimedRun]) -> None:
+    """The table written to a file, by its name's end: .csv, where ``layers`` are a list of JSON's,
+    or .parquet.
+
+    Raises:
+        vknn.VknnError: The name has another end, or pyarrow is needed and not installed.
+    """
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        table = arrow_table(runs)
+        from pyarrow import parquet
+
+        with replacing(path) as file:
+            parquet.write_table(table, file)
+    elif suffix == ".csv":
+        columns = _columns(runs)
+        columns["layers"] = [json.dumps(names) for names in columns["layers"]]
+        with replacing(path) as file:
+            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+            rows = csv.writer(text)
+            rows.writerow(columns)
+            rows.writerows(zip(*columns.values(), strict=True))
+            text.detach()
+    else:
+        raise VknnError(f"{path}: samples are written as .csv or .parquet")
 
 
 def _columns(runs: Sequence[TimedRun]) -> dict[str, Any]:

@@ -18,10 +18,12 @@ from vknn.errors import VknnError
 from vknn.named_files import replacing
 from vknn.precision import Precision
 from vknn.printable import one_line
+from vknn.profiling.counter_profile import CounterProfile, chosen_counters, count
 from vknn.profiling.frames import arrow_table, data_frame
 from vknn.profiling.limits import Limits
 from vknn.profiling.profile_tables import Timing, commands_table
-from vknn.profiling.records import TimedRun
+from vknn.profiling.records import TimedRun, parts_of
+from vknn.profiling.remembered import remembered_limits
 from vknn.profiling.static import StaticProfile
 from vknn.profiling.static import static as static_profile
 from vknn.profiling.static_columns import columns_of, compiled_document, modelled_sum
@@ -84,6 +86,14 @@ class Profile:
         static = about.get("static")
         return None if static is None else matched_entries(static, about["segments"])
 
+    @cached_property
+    def counters(self) -> CounterProfile | None:
+        """Values of the device's counters, from a run of their own; None where nobody asked."""
+        found = (self.about or {}).get("counters")
+        if found is None:
+            return None
+        return CounterProfile.from_document(self.model, self.device, found)
+
     @property
     def _entries(self) -> list[Mapping[str, Any] | None]:
         return [None] * len(self.timings) if self.compiled is None else self.compiled
@@ -96,7 +106,7 @@ class Profile:
         least one command is running), "gaps" (between commands), "submit" (until the device begins
         and until the host is told of the end), "download" and "host" (ops on the host).
         """
-        each = [_parts(run) for run in self.runs]
+        each = [parts_of(run) for run in self.runs]
         parts = {name: float(np.median([e[name] for e in each])) * 1e6 for name in each[0]}
         return {"wall": float(np.median(self.plain)) * 1e6, **parts}
 
@@ -119,6 +129,7 @@ class Profile:
                 }
                 for t, c in zip(self.timings, self._entries, strict=True)
             ],
+            **({} if self.counters is None else {"counters": self.counters.document()}),
         }
         return json.dumps(document, indent=2)
 
@@ -135,7 +146,8 @@ class Profile:
 
         Args:
             path: The file, by custom ``*.vkprof``.
-            limits: What the device can do, to hold times against (``measure_limits``).
+            limits: What the device can do, to hold times against (``measure_limits``), in place of
+                what is remembered of it.
             static: What the driver made of the same plans, in place of what ``profile`` asked it.
 
         Raises:
@@ -283,6 +295,7 @@ def profile(
     shapes: Shapes | None = None,
     seed: int = 0,
     static: bool = False,
+    counters: Sequence[str] = (),
     progress: ProgressCallback | None = None,
 ) -> Profile:
     """Times of every dispatch of a model on the device, and of every operator on the host.
@@ -305,14 +318,18 @@ def profile(
         static: Whether to ask the driver, after the runs, what its compiler made of each dispatch,
             with the texts of its machine code (:func:`vknn.profiling.static`): columns of the
             tables, and of what is saved. All kernels are compiled once more for it. NumPy has none.
+        counters: Counters of the device, by name or pattern, that are read in a run of their own
+            after the others (:func:`vknn.profiling.count`).
         progress: Told the number of runs done, of all runs, and what is being done.
 
     Returns:
-        Times of each dispatch and of whole runs.
+        Times of each dispatch and of whole runs. What is remembered of the device's limits
+        (``vknn bench --device-limits``) is saved with them.
 
     Raises:
-        vknn.DeviceError: The device has no timestamps.
-        vknn.VknnError: ``runs`` is below 1, or what :class:`vknn.Session` and its ``run`` raise.
+        vknn.DeviceError: The device has no timestamps, or no counters where some are named.
+        vknn.VknnError: ``runs`` is below 1, no counter has such a name, or what
+            :class:`vknn.Session` and its ``run`` raise.
     """
     if runs < 1:
         raise VknnError(f"runs={runs}: at least one run is needed")
@@ -324,6 +341,8 @@ def profile(
         arithmetic=arithmetic,
         signature=signature,
     ) as session:
+        if counters:
+            chosen_counters(session, counters)  # what there is not is told before anything runs
         feeds = complete_feeds(session, inputs, shapes, seed)
         if session.model.variables:  # what fills them is not part of most runs
             session.run(feeds)
@@ -348,6 +367,12 @@ def profile(
         more = about(session, name, feeds, results, segments, asked)
         if static and session.device is not None:
             more["static"] = json.loads(static_profile(session, feeds, texts=True).to_json())
+        if counters:
+            with engine_of(session).same_variables():
+                more["counters"] = count(session, feeds, names=counters).document()
+        limits = None if session.device is None else remembered_limits(session.device)
+        if limits is not None:
+            more["limits"] = json.loads(limits.to_json())
         return Profile(name, where, _alike(timed[warmup:]), plain[warmup:], more)
 
 
@@ -368,22 +393,3 @@ def _alike(runs: Sequence[TimedRun]) -> list[TimedRun]:
     """The runs that ran the same commands as the last one: data may decide which plans run."""
     ways = [[s.entries for s in r.segments] for r in runs]
     return [r for r, way in zip(runs, ways, strict=True) if way == ways[-1]]
-
-
-def _parts(run: TimedRun) -> dict[str, float]:
-    """Seconds of a timed run, by what they were spent on."""
-    on_device = [s for s in run.segments if s.timed is not None]
-    upload = sum(s.timed.upload for s in on_device if s.timed)
-    download = sum(s.timed.download for s in on_device if s.timed)
-    submits = sum(float(np.sum(s.timed.submits @ [-1.0, 1.0])) for s in on_device if s.timed)
-    busy = sum(s.busy for s in on_device)
-    gaps = sum(s.extent for s in on_device) - busy
-    return {
-        "timed": run.seconds,
-        "upload": upload,
-        "busy": busy,
-        "gaps": gaps,
-        "submit": max(0.0, submits - busy - gaps),
-        "download": download,
-        "host": sum(s.seconds for s in run.segments if s.timed is None),
-    }

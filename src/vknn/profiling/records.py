@@ -125,6 +125,25 @@ def covered(spans: np.ndarray) -> float:
     return float(np.maximum(ordered[:, 1] - np.maximum(ordered[:, 0], before), 0.0).sum())
 
 
+def parts_of(run: TimedRun) -> dict[str, float]:
+    """Seconds of a timed run, by what they were spent on (``Profile.total`` names the parts)."""
+    on_device = [s for s in run.segments if s.timed is not None]
+    upload = sum(s.timed.upload for s in on_device if s.timed)
+    download = sum(s.timed.download for s in on_device if s.timed)
+    submits = sum(float(np.sum(s.timed.submits @ [-1.0, 1.0])) for s in on_device if s.timed)
+    busy = sum(s.busy for s in on_device)
+    gaps = sum(s.extent for s in on_device) - busy
+    return {
+        "timed": run.seconds,
+        "upload": upload,
+        "busy": busy,
+        "gaps": gaps,
+        "submit": max(0.0, submits - busy - gaps),
+        "download": download,
+        "host": sum(s.seconds for s in run.segments if s.timed is None),
+    }
+
+
 def command_entry(command: Command) -> Entry:
     """Entry of a plan's command."""
     if isinstance(command, Dispatch):

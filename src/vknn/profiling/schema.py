@@ -53,6 +53,12 @@ def whole(value: Any, at: str) -> None:
         raise _wrong(value, at, "a number without a fraction")
 
 
+def number(value: Any, at: str) -> None:
+    """A finite number."""
+    if type(value) not in (int, float) or not -1e300 <= value <= 1e300:
+        raise _wrong(value, at, "a number")
+
+
 def amount(value: Any, at: str) -> None:
     """A finite number, 0 or more."""
     if type(value) not in (int, float) or not 0 <= value <= 1e300 or not math.isfinite(value):

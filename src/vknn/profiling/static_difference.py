@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -37,6 +39,14 @@ class StaticPair:
             return True
         return any(getattr(self.before, n) != getattr(self.after, n) for n in _COMPARED)
 
+    def document(self) -> dict[str, Any]:
+        """Both sides as JSON takes them, without the compiler's texts."""
+        sides = {"before": self.before, "after": self.after}
+        return {
+            "changed": self.changed,
+            **{name: None if e is None else _numbers(e) for name, e in sides.items()},
+        }
+
 
 _COMPARED = ("kernel", "label", "groups", "local", "subgroup_size", *NAMES, "counts", "hot")
 #: Columns: the driver's numbers, counts of an invocation, modelled microseconds.
@@ -62,8 +72,18 @@ class StaticDifference:
         """Pairs that differ."""
         return [pair for pair in self.pairs if pair.changed]
 
-    def table(self) -> Table:
-        """Table of the changed dispatches, with the sums of all as the last row."""
+    def to_json(self) -> str:
+        """JSON of everything; sizes in bytes, modelled times in microseconds."""
+        document = {
+            **{name: _head(getattr(self, name)) for name in ("before", "after")},
+            "changed": len(self.changed),
+            "pairs": [pair.document() for pair in self.pairs],
+        }
+        return json.dumps(document, indent=2)
+
+    def table(self, limit: int | None = None) -> Table:
+        """Table of the changed dispatches (``limit``: the most, None for all), with the sums of all
+        as the last row."""
         title = f"{self.before.device} -> {self.after.device}: {len(self.changed)} of "
         table = Table(title=f"{title}{len(self.pairs)} dispatches differ", title_justify="left")
         for name in ("layers", "what"):
@@ -71,7 +91,7 @@ class StaticDifference:
         for name in (*_SHOWN, "bound"):
             title = name.replace("_", "-").replace("nbytes", "bytes").replace("time", "us")
             table.add_column(title, justify="right", no_wrap=True)
-        for pair in self.changed:
+        for pair in self.changed[:limit]:
             entry = pair.after or pair.before
             assert entry is not None
             cells = [
@@ -100,6 +120,16 @@ def static_difference(before: StaticProfile, after: StaticProfile) -> StaticDiff
     pairs = [StaticPair(old.pop(key, None), entry) for key, entry in _numbered(after.entries)]
     pairs += [StaticPair(entry, None) for entry in old.values()]
     return StaticDifference(before, after, tuple(pairs))
+
+
+def _head(profile: StaticProfile) -> dict[str, Any]:
+    """What was compiled, with the sums of all dispatches."""
+    sums = {name: _sum(profile, name) for name in _SHOWN}
+    return {"model": profile.model, "device": profile.device, "sums": sums}
+
+
+def _numbers(entry: StaticEntry) -> dict[str, Any]:
+    return {name: value for name, value in entry.document().items() if name != "texts"}
 
 
 def _numbered(

@@ -9,6 +9,7 @@ from typing import Any
 from vknn.errors import VknnError
 from vknn.reports.check import check_data
 from vknn.reports.columns import commands
+from vknn.reports.counted import counted
 from vknn.reports.matched import matched_entries
 from vknn.reports.spans import parts, steps
 from vknn.reports.texts import Texts, Values, microseconds, number, shortened, whole
@@ -66,6 +67,7 @@ def _data(document: Mapping[str, Any]) -> dict[str, Any]:
         "lines": lines.listed,
         "constants": constants.listed,
         "limits": _limits(document.get("limits")),
+        "counters": counted(document.get("counters"), texts),
         "static": _static(document, lines, codes),
         "codes": codes.listed,
         "texts": texts.listed,

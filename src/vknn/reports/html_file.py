@@ -25,7 +25,7 @@ from vknn.reports.data import report_data
 SCRIPTS = (
     *("base.js", "model.js", "chart.js", "rows.js", "table.js", "tree.js", "treemap.js"),
     *("icicle.js", "timeline.js", "roofline.js", "memory.js", "glsl.js", "source.js"),
-    *("detail.js", "layers.js", "check.js", "main.js"),
+    *("detail.js", "counters.js", "layers.js", "check.js", "main.js"),
 )
 #: Those of a comparison.
 COMPARISON = ("base.js", "chart.js", "comparison.js")

@@ -34,7 +34,7 @@ function meansNote() {
 }
 
 function build() {
-  const names = [["table", "Dispatches"], ["where", "Where the time goes"], ["timeline", "Timeline"], ["roofline", "Roofline"], ["memory", "Memory"], ["source", "Source"], ...(check ? [["check", "Cross-check"]] : [])].filter(([id]) => !ABSENT.includes(id));
+  const names = [["table", "Dispatches"], ["where", "Where the time goes"], ["timeline", "Timeline"], ["roofline", "Roofline"], ["memory", "Memory"], ["source", "Source"], ...(data.counters ? [["counters", "Counters"]] : []), ...(check ? [["check", "Cross-check"]] : [])].filter(([id]) => !ABSENT.includes(id));
   const about = pairs(data.about.map(([name, value]) => [name, value]));
   const head = el("header", {}, el("h1", {}, data.title), about);
   const nav = el("nav", { class: "parts", "aria-label": "Parts" }, ...names.map(([id, name]) => el("a", { href: `#${id}` }, name)));
@@ -43,7 +43,7 @@ function build() {
   const totals = section("totals-of-runs", `A run, ${MIDDLE} of ${runs}`, ...totalsParts(), data.means === null ? "" : meansNote());
   const sections = { table: tableSection, where: whereSection, timeline: timelineSection, roofline: rooflineSection, memory: memorySection, source: sourceSection };
   const empty = commands.length ? [] : [el("p", {}, "The network holds nothing that is computed.")];
-  const main = el("main", {}, totals, ...empty, ...(commands.length ? Object.keys(sections).filter((id) => !ABSENT.includes(id)).map((id) => sections[id]()) : []), check ? checkSection() : "");
+  const main = el("main", {}, totals, ...empty, ...(commands.length ? Object.keys(sections).filter((id) => !ABSENT.includes(id)).map((id) => sections[id]()) : []), data.counters ? countersSection() : "", check ? checkSection() : "");
   document.getElementById("report").append(head, nav, el("div", { class: "columns" }, main, detailPanel()), hint);
   if (commands.length) refreshTable();
 }

@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from vknn.errors import VknnError
@@ -28,6 +29,14 @@ from vknn.tool_inputs import ProgressCallback
 #: Pairs of processes, and runs of each, by default: so many that a layer made a tenth slower was
 #: told from chance on a CPU whose runs differ by a fifth.
 PAIRS, RUNS = 18, 15
+#: Options of ``vknn profile`` that say what a command shows or makes, none of them one side's.
+_NOT_OF_A_SIDE = {
+    *("--versus", "--pairs", "--one-by-one", "--keep", "--fail-over", "--markdown", "--junit"),
+    *("--save", "--html", "--trace", "--json", "--compiled", "--device-limits", OPTION),
+    *("--static", "--counters", "--capture"),
+}
+#: The option without which a process by itself compiles every kernel once more.
+_QUICK = "--no-compiled"
 #: The command line of the vknn whose sources lie in the first argument.
 _START = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); "
@@ -41,6 +50,37 @@ class ProfiledSetting:
 
     sources: Path
     arguments: tuple[str, ...]
+
+    @cached_property
+    def quick(self) -> list[str]:
+        """What keeps a process from compiling what nobody would see; nothing where that is older
+        than the option."""
+        if self.sources == _sources():
+            return [_QUICK]
+        asked = subprocess.run(
+            [*self.start, "--help"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=self.environment,
+            check=False,
+        )
+        return [_QUICK] if _QUICK.encode() in asked.stdout else []
+
+    @property
+    def start(self) -> list[str]:
+        """The beginning of a process's command line."""
+        return [sys.executable, "-c", _START, str(self.sources), "profile"]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of a process: its sources are found first by those that it starts, too."""
+        path = [str(self.sources), os.environ.get("PYTHONPATH", "")]
+        return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+
+
+def _sources() -> Path:
+    """The folder of this vknn."""
+    return Path(__file__).resolve().parents[3]
 
 
 def versus(
@@ -67,12 +107,14 @@ def versus(
         progress: Told the number of pairs done, of all, and what comes next.
 
     Raises:
-        vknn.VknnError: A process failed, whose error it has; or as for ``compare``.
+        vknn.VknnError: A process failed, whose error it has; an option is not one of a side, as
+            "--html"; or as for ``compare``.
     """
     if pairs < 1:
         raise VknnError(f"pairs={pairs}: at least one is needed")
-    own = ProfiledSetting(Path(__file__).resolve().parents[3], tuple(arguments))
+    own = ProfiledSetting(_sources(), tuple(arguments))
     settings = {"before": own, "after": _other(own, other)}
+    _refuse(settings["after"].arguments)
     with tempfile.TemporaryDirectory(prefix="vknn-") if keep is None else nullcontext(keep) as top:
         files: dict[str, list[Path]] = {}
         for side in settings:
@@ -95,6 +137,14 @@ def versus(
         found = compare(files["before"], files["after"], paired=True, in_turn=not one_by_one)
         # A name alone would not say what is different.
         return replace(found, after=f"{found.after} ({shortened(other)})")
+
+
+def _refuse(arguments: Sequence[str]) -> None:
+    """An error for an option that both sides together have, or none."""
+    for word in arguments:
+        name = word.partition("=")[0]
+        if name in _NOT_OF_A_SIDE:
+            raise VknnError(f"{name} is no option of one side of a comparison: leave it out there")
 
 
 def _other(own: ProfiledSetting, text: str) -> ProfiledSetting:
@@ -127,13 +177,9 @@ class _Process:
         # What the user asks for comes behind, and counts.
         arguments = ["--runs", str(RUNS), *self.setting.arguments]
         arguments += ["--save", str(self.file), "--json"]
-        start = [sys.executable, "-c", _START, str(self.setting.sources), "profile", *arguments]
-        return [*start, OPTION] if turns else start
-
-    def environment(self) -> dict[str, str]:
-        """Its environment: its sources are found first by the processes that it starts, too."""
-        path = [str(self.setting.sources), os.environ.get("PYTHONPATH", "")]
-        return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+        # Processes in turn compile nothing anyway.
+        more = [OPTION] if turns else self.setting.quick
+        return [*self.setting.start, *more, *arguments]
 
     def check(self, error: str | None) -> None:
         """VknnError where the process failed or left no file."""
@@ -160,7 +206,7 @@ def _alone(process: _Process) -> str | None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env=process.environment(),
+        env=process.setting.environment,
         check=False,
     )
     if not done.returncode:
@@ -171,7 +217,7 @@ def _alone(process: _Process) -> str | None:
 def _in_turn(processes: Sequence[_Process]) -> None:
     """Profiles by processes whose runs take turns."""
     commands = [process.command(turns=True) for process in processes]
-    errors = take_turns(commands, [process.environment() for process in processes])
+    errors = take_turns(commands, [process.setting.environment for process in processes])
     # Where one fails the others are ended: they are not to blame.
     failed = [place for place, error in enumerate(errors) if error]
     for place in failed or range(len(processes)):

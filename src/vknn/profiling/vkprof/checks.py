@@ -19,6 +19,7 @@ from vknn.profiling.schema import (
     list_of,
     maybe,
     nothing,
+    number,
     object_of,
     one_of,
     table_of,
@@ -33,11 +34,13 @@ def check(document: dict[str, Any]) -> None:
     Raises :class:`Wrong` for the first that does not fit.
     """
     _DOCUMENT(document, "")
-    for number, segment in enumerate(document["segments"]):
-        _check_segment(segment, document["kernels"], f"segments[{number}]")
+    if document.get("counters") is not None:
+        _check_counters(document["counters"], "counters")
+    for place, segment in enumerate(document["segments"]):
+        _check_segment(segment, document["kernels"], f"segments[{place}]")
     counts = [len(segment["commands"]) for segment in document["segments"]]
-    for number, run in enumerate(document["runs"]):
-        _check_run(run, counts, f"runs[{number}]")
+    for place, run in enumerate(document["runs"]):
+        _check_run(run, counts, f"runs[{place}]")
 
 
 def check_limits(document: Any) -> None:
@@ -45,10 +48,17 @@ def check_limits(document: Any) -> None:
     _limits(document, "")
 
 
+def _check_counters(counters: Any, at: str) -> None:
+    _COUNTERS(counters, at)
+    values = list_of(nothing, len(counters["counters"]))
+    for place, row in enumerate(counters["rows"]):
+        values(row["values"], f"{at}.rows[{place}].values")
+
+
 def _check_segment(segment: dict[str, Any], kernels: Collection[str], at: str) -> None:
     buffers, commands = len(segment["buffers"]), len(segment["commands"])
-    for number, command in enumerate(segment["commands"]):
-        here = f"{at}.commands[{number}]"
+    for index, command in enumerate(segment["commands"]):
+        here = f"{at}.commands[{index}]"
         kind = command["kind"]
         if (kind == "host") != (segment["where"] == "host"):
             raise Wrong(f"{here}.kind: {kind!r} in a segment of {segment['where']!r}")
@@ -59,22 +69,22 @@ def _check_segment(segment: dict[str, Any], kernels: Collection[str], at: str) -
             _below(binding["buffer"], buffers, f"{here}.bindings[{place}].buffer")
         for field in _BUFFER_FIELDS.get(kind, ()):
             _below(command[field], buffers, f"{here}.{field}")
-    for number, buffer in enumerate(segment["buffers"]):
+    for index, buffer in enumerate(segment["buffers"]):
         for field in ("first", "last"):
             if buffer[field] is not None:
-                _below(buffer[field], commands, f"{at}.buffers[{number}].{field}")
+                _below(buffer[field], commands, f"{at}.buffers[{index}].{field}")
     for field in ("submits", "barriers"):
-        for number, end in enumerate(segment[field]):
-            _below(end, commands + 1, f"{at}.{field}[{number}]")
+        for index, end in enumerate(segment[field]):
+            _below(end, commands + 1, f"{at}.{field}[{index}]")
 
 
 def _check_run(run: dict[str, Any], counts: list[int], at: str) -> None:
     if len(run["segments"]) != len(counts):
         raise Wrong(f"{at}.segments: {len(run['segments'])} in place of {len(counts)}")
-    for number, (segment, commands) in enumerate(zip(run["segments"], counts, strict=True)):
+    for index, (segment, commands) in enumerate(zip(run["segments"], counts, strict=True)):
         if len(segment["spans"]) != commands:
             found = len(segment["spans"])
-            raise Wrong(f"{at}.segments[{number}].spans: {found} in place of {commands}")
+            raise Wrong(f"{at}.segments[{index}].spans: {found} in place of {commands}")
 
 
 def _below(index: int, count: int, at: str) -> None:
@@ -215,6 +225,32 @@ def _static_entry(value: Any, at: str) -> None:
     list_of(text)(value.get("flags", []), f"{at}.flags")
 
 
+_COUNTER = object_of(
+    name=text,
+    category=text,
+    description=text,
+    unit=text,
+    by_command=flag,
+    slows=flag,
+    index=count,
+    storage=count,
+)
+_COUNTED = object_of(
+    where=text,
+    kernel=text,
+    label=text,
+    layers=list_of(text),
+    groups=maybe(list_of(count, 3)),
+    flops=count,
+    nbytes=count,
+    values=list_of(maybe(number)),
+)
+_COUNTERS = object_of(
+    by=one_of("commands", "submits"),
+    passes=count,
+    counters=list_of(_COUNTER, least=1),
+    rows=list_of(_COUNTED),
+)
 _DOCUMENT = object_of(
     created=text,
     model=_MODEL,
