@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -151,3 +152,24 @@ def test_single_numbers(model: Callable[[str], Path], monkeypatch: pytest.Monkey
     _, found = mac_run.run(str(path), None, {"size": np.float32([70.5]), "rooms": np.array([3])})
     assert given == {"size": 70.5, "rooms": 3} and type(given["rooms"]) is int
     assert {name: array.item() for name, array in found.items()} == {"price": 2.5, "floors": 2}
+
+
+def test_the_script_that_records_on_a_mac(
+    model: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docs/verification.md has it: what it writes is compared like the engine itself."""
+    from tests.crosscheck.fakes import coremltools
+
+    page = (Path(__file__).parents[2] / "docs" / "verification.md").read_text()
+    (script,) = re.findall(
+        r"^```python\n# record_coreml\.py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL
+    )
+    pixels = np.random.default_rng(0).integers(0, 256, (28, 28)).astype(np.uint8)
+    for name, output in (("mnistCNN", "output"), ("UpdatableMNIST", "prediction")):
+        np.savez(tmp_path / "in.npz", image=pixels)
+        argv = ["record_coreml.py", str(model(name)), str(tmp_path / "in.npz")]
+        monkeypatch.setattr(sys, "argv", [*argv, str(tmp_path / "run.npz")])
+        monkeypatch.setitem(sys.modules, "coremltools", coremltools)
+        exec(script, {})
+        report = against(model(name), tmp_path / "run.npz", device="numpy")
+        assert report.ok and [row.recorded for row in report.rows] == [output]
