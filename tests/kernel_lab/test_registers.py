@@ -16,8 +16,11 @@ pytestmark = [pytest.mark.device, pytest.mark.long]  # drivers to be fetched
 #: Numbers that are all needed before the first can be done without, more than there are registers.
 HELD = """
     float held[300], sum = 0.0;
-    for (int n = 0; n < 300; n++) { held[n] = sin(v.x * float(n + 1)); sum = sum * 0.5 + held[n]; }
-    for (int n = 299; n >= 0; n--) sum = sum * 0.25 + held[n] * sum;
+    [[unroll]] for (int n = 0; n < 300; n++) {
+        held[n] = sin(v.x * float(n + 1));
+        sum = sum * 0.5 + held[n];
+    }
+    [[unroll]] for (int n = 299; n >= 0; n--) sum = sum * 0.25 + held[n] * sum;
     v.x += sum;
     """
 WATCH = """

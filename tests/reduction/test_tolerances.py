@@ -44,7 +44,7 @@ def test_reduce(
     fast = ["--limit", 0.001] if how == "together" else []
     arguments = [model, "-o", small, *given(own, cumulative), *fast]
     report = told(capsys, how is not None, "reduce", *arguments)
-    assert report["ok"] is (how is None) and small.exists() is not report["ok"]
+    assert report["ok"] is (how is None) and small.exists() != report["ok"]
     if how is not None:
         assert (report["failure"]["kind"], report["failure"]["detail"]) == ("wrong", how)
     if how == "alone":
