@@ -55,13 +55,8 @@ def test_reduce(
         told(capsys, False, "verify", small, *given(0.011, cumulative))
 
 
-@pytest.mark.parametrize(
-    ("own", "cumulative", "how"),
-    [
-        pytest.param(*case, marks=pytest.mark.slow if case[2] == "together" else ())
-        for case in CASES
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("own", "cumulative", "how"), CASES)
 def test_bisect(
     own: float,
     cumulative: float,

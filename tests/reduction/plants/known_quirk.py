@@ -1,6 +1,6 @@
 """Quirks that vknn is made to know: one of every driver, one of none."""
 
-import vknn.reduction.worker as worker
+from vknn.reduction import worker
 from vknn.runtime.quirks import Quirk
 
 worker.QUIRKS = (
