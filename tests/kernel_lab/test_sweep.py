@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from tests.helpers import shared_device
-from tests.kernel_lab.labs import STORE, WINDOW, edit, lab_folder
+from tests.kernel_lab.labs import STORE, WINDOW, change, edit, lab_folder
 
 from vknn.cli import main
 from vknn.errors import VknnError
@@ -87,6 +88,50 @@ def test_macros_change_how_buffers_are_seen(tmp_path: Path) -> None:
 def test_names_together(tmp_path: Path) -> None:
     found = sweep(lab_folder(tmp_path), "LXxLY=4x1,8x1")
     assert [row.local for row in found.rows] == [(4, 1, 1), (8, 1, 1)]
+
+
+#: Formulas of the kernel of ``tiled``: groups, and push constants.
+TILED_GROUPS = "ceil(total / LX), 1, 1"
+TILED = {
+    "tiles": "ceil(out_w / TILE_W)",
+    "total": "ceil(c4 * out_h / TILE_H) * ceil(out_w / TILE_W)",
+}
+
+
+def tiled(folder: Path) -> Path:
+    """A lab whose kernel's lanes compute TILE_H lines of TILE_W pixels; the width stands first."""
+    file = folder / WINDOW
+    edit(file, "int TX = 4;", "int TX = 4;\nlayout(constant_id = 50) const int TILE_H = 1;")
+    edit(
+        file,
+        "int line = divide(id, p.tiles);",
+        """int band = divide(id, p.tiles);
+    int end = min((band + 1) * TILE_H, p.c4 * p.out_d * p.out_h);
+    for (int line = band * TILE_H; line < end; line++) {""",
+    )
+    edit(file, "id - line * p.tiles", "id - band * p.tiles")
+    file.write_text(re.sub(r"\bTX\b", "TILE_W", file.read_text()).rstrip() + "\n}\n")
+    change(folder, lambda lab: lab["constants"].update(TILE_W=lab["constants"].pop("TX")))
+    return folder
+
+
+def test_tiles_of_two_sides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(tiled(lab_folder(tmp_path)))
+    push = [word for name, f in TILED.items() for word in ("--push", f"{name}={f}")]
+    argv = ["kernel", "run", folder, "--sweep", "LX=8,16,32 TILE=4x4,4x8", "--runs", "1", *push]
+    assert main([*argv, "--groups", TILED_GROUPS, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    combinations = [{"LX": x, "TILE": t} for x in ("8", "16", "32") for t in ("4x4", "4x8")]
+    assert [row["values"] for row in rows] == combinations
+    assert all(row["ok"] for row in rows), rows
+    assert [row["local"][0] for row in rows] == [8, 8, 16, 16, 32, 32]
+
+
+def test_a_tile_is_its_height_and_its_width(tmp_path: Path) -> None:
+    """Six lines of three pixels: three bands of one lane, or two of two."""
+    found = sweep(tiled(lab_folder(tmp_path)), "LX=1 TILE=2x3,3x2", groups=TILED_GROUPS, push=TILED)
+    assert [row.ok for row in found.rows] == [True] * 2, found
+    assert [row.groups[0] for row in found.rows] == [3, 4]
 
 
 @pytest.mark.parametrize(

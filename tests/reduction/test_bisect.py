@@ -1,21 +1,26 @@
-"""Bisection of planted faults: a pass, a kernel, a tuned choice, two together, no switch at all."""
+"""Bisection of planted faults: a pass, a kernel, a feature, a choice, two together, no switch."""
 
 from __future__ import annotations
 
 import json
+import os
+import runpy
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.helpers import shared_device, skip_without_half
 from tests.reduction.networks import FAULTY, PLANTS, write_network
 
 import vknn
 from vknn.cli.main import main
 from vknn.environment import parts
 from vknn.errors import VknnError
-from vknn.reduction import BisectReport, bisect
+from vknn.formats.ncnn.random_weights import write_random_weights
+from vknn.reduction import BisectReport, bisect, worker
 from vknn.runtime.tuning_database import (
     TuningEntry,
     database_file,
@@ -24,23 +29,35 @@ from vknn.runtime.tuning_database import (
 )
 from vknn.session import engine_of
 
-KERNELS = PLANTS / "kernel_fault.py"
+KERNELS, QUIRK = PLANTS / "kernel_fault.py", PLANTS / "known_quirk.py"
+#: Seconds in which a switch is to be named, from the command's start to its end; CI, on machines
+#: that others load, has twice that.
+MINUTE = 60.0 * (2 if os.environ.get("CI") else 1)
 pytestmark = pytest.mark.device
 
 
-def bisected(model: Path, plant: str, monkeypatch: pytest.MonkeyPatch) -> BisectReport:
+def bisected(
+    model: Path, plant: str, monkeypatch: pytest.MonkeyPatch, *options: str
+) -> BisectReport:
     """The report of ``vknn bisect`` in a process of its own, as plants change vknn."""
+    return json.loads(printed(model, plant, monkeypatch, "--json", *options))  # type: ignore[no-any-return]
+
+
+def printed(model: Path, plant: str, monkeypatch: pytest.MonkeyPatch, *options: str) -> str:
+    """What the command prints, within a minute, of a model that fails."""
     monkeypatch.setenv("PLANT", plant)
     layers = PLANTS / "pass_fault.py" if plant == "pass" else KERNELS
+    start = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "vknn", "bisect", str(model), "--layers", str(layers), "--json"],
+        [sys.executable, "-m", "vknn", "bisect", str(model), "--layers", str(layers), *options],
         capture_output=True,
         text=True,
         timeout=200,
         check=False,
     )
     assert done.returncode == 1, done.stderr
-    return json.loads(done.stdout)  # type: ignore[no-any-return]
+    assert time.monotonic() - start < MINUTE
+    return done.stdout
 
 
 def labels(model: Path) -> list[str]:
@@ -56,6 +73,71 @@ def test_a_wrong_pass_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert report["switches"][0]["kind"] == "pass" and report["confirmed"]
     assert report["workaround"] == "VKNN_DISABLE=fusion"
     assert "no quirk of this driver" in report["quirk"]
+
+
+def test_quirks_of_the_device_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of the driver's, and not one of another's."""
+    monkeypatch.setattr(worker, "QUIRKS", ())  # afterwards it is as it was
+    runpy.run_path(str(QUIRK))
+    facts = worker.facts(shared_device())
+    report = BisectReport("m", vknn.reduction.Verdict("wrong", ""), facts)
+    assert facts["quirks"] == {"slow-int64": ["int64"]}
+    assert report.quirk.startswith(f"vknn knows quirks of this driver ({driver()}")
+    assert report.quirk.endswith("do not cover this: slow-int64 (switches off int64)")
+    assert json.loads(report.to_json())["quirk"] == report.quirk
+
+
+@pytest.mark.slow
+def test_a_quirk_that_vknn_knows_of_the_driver_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = ("--layers", str(QUIRK))
+    lines = printed(write_network(tmp_path), "pass", monkeypatch, *known).splitlines()
+    assert lines[1].startswith("the pass 'fusion'")
+    assert lines[2] == "workaround: VKNN_DISABLE=fusion"
+    assert lines[3].startswith(f"vknn knows quirks of this driver ({driver()}")
+    assert lines[3].endswith("which do not cover this: slow-int64 (switches off int64)")
+
+
+def driver() -> str:
+    return shared_device().snapshot.driver_name
+
+
+@pytest.mark.host
+def test_a_quirk_without_features_is_told_by_its_name() -> None:
+    facts = {"device": "D", "driver": "", "quirks": {"late": [], "wide": ["int64", "dot"]}}
+    report = BisectReport("m", vknn.reduction.Verdict("wrong", ""), facts)
+    assert report.quirk.endswith(
+        "(D), which do not cover this: late, wide (switches off int64, dot)"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("feature", ["texel", "fp16"])
+def test_a_feature_that_alone_makes_the_difference_is_named(
+    feature: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All kernels that use it are wrong, so that no kernel and no pass helps."""
+    options = ("--precision", "fp16") if feature == "fp16" else ()
+    if feature == "fp16":
+        skip_without_half()
+    elif shared_device().limits.preferred_access == "storage":
+        pytest.skip(f"{shared_device().name} reads no tensors through texel buffers")
+    report = bisected(write_network(tmp_path), feature, monkeypatch, *options)
+    (switch,) = report["switches"]
+    assert (switch["name"], switch["kind"]) == (feature, "feature")
+    assert report["workaround"] == f"VKNN_DISABLE={feature}" and report["confirmed"]
+
+
+@pytest.mark.slow
+def test_a_switch_of_googlenet_is_named_in_a_minute(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VKNN_VALIDATE", "0")
+    path, weights = shared / "benchmark" / "ncnn" / "googlenet.param", tmp_path / "googlenet.bin"
+    write_random_weights(path, weights)
+    report = bisected(path, "pass", monkeypatch, "--weights", str(weights))
+    assert [s["name"] for s in report["switches"]] == ["fusion"] and report["confirmed"]
 
 
 @pytest.mark.slow

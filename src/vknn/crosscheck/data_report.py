@@ -130,7 +130,8 @@ class DataReport:
     def keep_worst(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
         """The worst inputs written to a folder, each as a .npz with the names of the inputs.
 
-        ``worst.json`` beside them says which operators each is the worst of.
+        ``worst.json`` beside them says which operators each is the worst of, and of a search its
+        seed and its number of steps, with which it finds them again.
 
         Args:
             folder: It is made where it is missing.
@@ -142,7 +143,9 @@ class DataReport:
             OSError: They cannot be written.
             vknn.VknnError: An input holds objects, which no .npz can hold safely.
         """
-        return write_inputs(folder, self.inputs, self._worst_of())
+        found = self.trace
+        how = None if found is None else {"seed": found.seed, "steps": found.steps}
+        return write_inputs(folder, self.inputs, self._worst_of(), how)
 
     def _worst_of(self) -> dict[str, list[dict[str, Any]]]:
         """Of each kept input the rows and outputs that it is the worst of."""

@@ -24,9 +24,11 @@ def write_inputs(
     folder: str | os.PathLike[str],
     inputs: Mapping[str, Mapping[str, np.ndarray]],
     worst_of: Mapping[str, Sequence[Mapping[str, Any]]],
+    search: Mapping[str, Any] | None = None,
 ) -> dict[str, Path]:
     """Files of inputs by their names; ``worst_of`` goes into the index, ``worst.json``.
 
+    ``search``: what says how they were found, which goes into the index with each of them.
     Raises OSError, and VknnError for arrays of objects other than text.
     """
     place = Path(folder)
@@ -37,8 +39,9 @@ def write_inputs(
         arrays = {key: without_objects(key, array) for key, array in feeds.items()}
         with replacing(files[name]) as file:
             write_npz(file, arrays)
+    how = {} if search is None else {"search": dict(search)}
     index = [
-        {"file": path.name, "record": name, "worst_of": list(worst_of.get(name, ()))}
+        {"file": path.name, "record": name, "worst_of": list(worst_of.get(name, ())), **how}
         for name, path in files.items()
     ]
     with replacing(place / INDEX) as file:

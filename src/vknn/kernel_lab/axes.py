@@ -14,6 +14,8 @@ from vknn.kernel_lab.declarations import Declarations
 #: Names of the lanes of a workgroup along x, y and z.
 LANES = ("LX", "LY", "LZ")
 MOST_COMBINATIONS = 4096
+#: Endings of names that are set by what is before them, in the order of the values in "4x8".
+ENDINGS = ("D", "H", "W")
 _WORD = re.compile(r"[\w.+-]{1,64}")
 
 
@@ -32,7 +34,8 @@ def typed_axes(
     """The axes of "LX=8,16,32 TILE=4x4,4x8", or of a mapping of names to values.
 
     A name is that of a specialization constant, a macro, or LX, LY, LZ. A value with an "x" in it
-    is for several: of "TM" and "TN" by the name "TMxTN", of "TILE_H" and "TILE_W" also by "TILE".
+    is for several: of "TM" and "TN" by the name "TMxTN", of "TILE_H" and "TILE_W" also by "TILE",
+    the height first however the kernel declares them.
     Raises VknnError for unknown names, with those that are known.
     """
     known = [*LANES, *declared.constants, *(m for m in macros if m not in declared.constants)]
@@ -81,7 +84,7 @@ def _axis(title: str, values: Sequence[str], known: Sequence[str]) -> Axis:
     else:
         parts = tuple(title.split("x"))
         split = [tuple(value.split("x")) for value in values]
-        beginning = tuple(name for name in known if name.startswith(f"{title}_"))
+        beginning = tuple(sorted((n for n in known if n.startswith(f"{title}_")), key=_rank))
         names = parts if len(parts) > 1 and set(parts) <= set(known) else beginning
         if not names:
             raise VknnError(f"sweep: {title!r} is not known; known: {', '.join(known)}")
@@ -90,3 +93,9 @@ def _axis(title: str, values: Sequence[str], known: Sequence[str]) -> Axis:
             given = "x".join(words)
             raise VknnError(f"sweep: {title}={given}: {len(names)} values for {', '.join(names)}")
     return Axis(title, names, tuple(split))
+
+
+def _rank(name: str) -> int:
+    """Place of a name among those that begin alike; of other endings all are last."""
+    ending = name.rpartition("_")[2]
+    return ENDINGS.index(ending) if ending in ENDINGS else len(ENDINGS)

@@ -65,7 +65,9 @@ class BisectReport:
         known = self.facts.get("quirks") or {}
         if not known:
             return f"vknn knows no quirk of this driver ({driver})"
-        listed = ", ".join(f"{n} (switches off {', '.join(d)})" for n, d in known.items())
+        listed = ", ".join(
+            n + (f" (switches off {', '.join(d)})" if d else "") for n, d in known.items()
+        )
         return f"vknn knows quirks of this driver ({driver}), which do not cover this: {listed}"
 
     def summary(self) -> str:

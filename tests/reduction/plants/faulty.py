@@ -1,9 +1,12 @@
 """A layer with a fault: y = max(x, 0) but for what its mode says. Run by ``--layers``.
 
 Modes: 0 none, 1 channel 5, 2 the seam between columns 7 and 8, 3 values above 2.5, 4 NaN for values
-above 2.5, 5 the process crashes, 6 it never ends, 7 the device is lost.
+above 2.5, 5 the process crashes, 6 it never ends, 7 the device is lost, 8 all by a hundredth, 9 the
+driver says that the device is lost. Where FAULT_LAYER, the library of tests/runtime/fault_layer, is
+in the environment, the driver says so once in any mode when there is a file LOSE_DEVICE.
 """
 
+import ctypes
 import os
 import signal
 import time
@@ -37,9 +40,25 @@ void main() {
     if (p.mode == 2 && i % p.width == 8) v = v + 0.25;
     if (p.mode == 3 && v > 2.5) v = v * 0.5;
     if (p.mode == 4 && v > 2.5) v = uintBitsToFloat(0x7fc00000u);
+    if (p.mode == 8) v *= 1.01;
     STORE1(y, i, v);
 }
 """
+
+
+def lose_device():
+    """From the next submit on the driver says that the device is lost."""
+    arm = ctypes.CDLL(os.environ["FAULT_LAYER"]).vknn_faults_arm
+    arm(ctypes.c_long(1), ctypes.c_int(-4), ctypes.c_int(1), b"vkQueueSubmit")
+
+
+def once():
+    """Whether there is a file LOSE_DEVICE, which is taken away."""
+    try:
+        os.unlink(os.environ.get("LOSE_DEVICE", ""))
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def push(inputs, outputs, options):
@@ -50,6 +69,8 @@ def push(inputs, outputs, options):
         time.sleep(600)
     if mode == 7:
         raise DeviceLostError("the device was lost")
+    if mode == 9 or once():
+        lose_device()
     *_, height, width = outputs[0]
     return [int(np.prod(outputs[0])), height * width, width, mode]
 

@@ -2,7 +2,8 @@
 
 "kernel:LABEL": the kernel of this label. "layer:NAME": whatever kernel computes this layer.
 "unless:A,B": all kernels of convolutions, unless A and B
-are both switched off. "always": all of them.
+are both switched off. "texel": those that read through texel buffers. "fp16": those on tensors of
+16 bits. "always": all of them.
 """
 
 import os
@@ -20,8 +21,13 @@ def is_wrong(emitter: Emitter) -> bool:
         return what in emitter.nodes
     if kind == "kernel":
         return emitter.label == what
-    off = set(what.split(",")) <= environment.disabled()
-    return emitter.label.startswith("Conv ") and (kind == "always" or not off)
+    if not emitter.label.startswith("Conv "):
+        return False
+    if kind == "texel":
+        return emitter.problem.limits.preferred_access != "storage"
+    if kind == "fp16":
+        return emitter.half
+    return kind == "always" or not set(what.split(",")) <= environment.disabled()
 
 
 def weight(self, key, make, *sources, single=False):
