@@ -293,11 +293,11 @@ static vknn_status check_fields(const bundle *b, vknn_message *why) {
     EACH_NEEDS(port, ports, direction, r->direction <= VKB_DIRECTION_OUTPUT)
     EACH_NEEDS(port, ports, type, r->type <= VKB_TYPE_FLOAT64)
     EACH_NEEDS(port, ports, rank, r->rank <= VKB_MOST_AXES)
-    EACH_NEEDS(port, ports, quantized, r->quantized <= 1 && r->scale >= 0 && r->scale < 4e38)
+    EACH_NEEDS(port, ports, quantized, r->quantized <= 1 && r->scale >= 0 && r->scale < 1e30f)
     EACH_NEEDS(port, ports, layout, !letters(b, r->layout) || letters(b, r->layout) == r->rank)
     EACH_NEEDS(example, examples, blob, r->blob < b->blob_count)
-    EACH_NEEDS(example, examples, port, r->absolute >= 0 && r->absolute < 4e38) /* any finite float */
-    EACH_NEEDS(example, examples, port, r->relative >= 0 && r->relative < 4e38)
+    EACH_NEEDS(example, examples, port, r->absolute >= 0 && r->absolute < 1e30f)
+    EACH_NEEDS(example, examples, port, r->relative >= 0 && r->relative < 1e30f)
     EACH_NEEDS(matrix, matrices, m, r->m && r->m <= 1024 && r->n && r->n <= 1024 && r->k && r->k <= 1024)
     return VKNN_OK;
 }
