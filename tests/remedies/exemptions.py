@@ -35,9 +35,6 @@ ELSEWHERE = {
     "the shader of layer {}: {}; or register the layer without a shader": (
         "formats/test_custom.py::test_without_a_compiler"
     ),
-    "--html is a page of one input, and there are many: name the worst one": (
-        "reports/test_check_page.py::test_many_inputs_have_no_page"
-    ),
     "{} was open when this process was forked, and its driver's threads stayed behind; close it "
     "before, or start processes by spawn": (
         "test_forks.py::test_a_driver_whose_threads_stay_behind"

@@ -108,6 +108,27 @@ class Page:
         self.call("Input.dispatchKeyEvent", type="keyDown", key=key, text=text, **more)
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, **more)
 
+    def reach(self, selector: str) -> None:
+        """The Tab key, from the top on, until what the selector finds has the focus."""
+        self.value(
+            "document.body.tabIndex = -1, document.body.focus({preventScroll: true}), "
+            "document.body.removeAttribute('tabindex')"
+        )
+        for _ in range(80):
+            self.key("Tab")
+            if self.value(f"document.activeElement.matches({json.dumps(selector)})"):
+                return
+        raise AssertionError(f"no Tab leads to {selector}")
+
+    def text(self, selector: str) -> str:
+        """Text of the first element that the selector finds."""
+        return self.value(f"document.querySelector({json.dumps(selector)}).textContent")
+
+    def texts(self, selector: str) -> list[str]:
+        """Texts of all elements that the selector finds."""
+        found = f"[...document.querySelectorAll({json.dumps(selector)})]"
+        return self.value(f"{found}.map(node => node.textContent)")
+
     def picture(self, path: Path, **options: Any) -> None:
         """A screenshot as PNG."""
         shot = self.call("Page.captureScreenshot", format="png", **options)

@@ -22,6 +22,24 @@ def tab() -> Iterator[chromium.Page]:
 
 
 @pytest.fixture
+def opened(tab: chromium.Page, tmp_path: Path) -> Iterator[Callable[[str], chromium.Page]]:
+    """Opens the text of a page; at the end nothing was logged, and nothing asked of any network."""
+    tab.console.clear()
+    tab.requests.clear()
+
+    def show(text: str) -> chromium.Page:
+        path = tmp_path / "page.html"
+        path.write_text(text, encoding="utf-8")
+        tab.open(path)
+        return tab
+
+    yield show
+    tab.value("1")  # takes in what was said so far
+    assert tab.console == []
+    assert all(url.startswith("file://") for url in tab.requests), tab.requests
+
+
+@pytest.fixture
 def shown(tab: chromium.Page, tmp_path: Path) -> Iterator[Callable[..., chromium.Page]]:
     """Opens a document's page; at the end nothing was logged, and nothing asked of any network."""
     tab.console.clear()

@@ -105,6 +105,7 @@ def test_joined_layers_share_a_row() -> None:
     ("change", "words"),
     [
         (lambda c: c.pop("rows"), "rows"),
+        (lambda c: [r.pop("node") for r in c["rows"]], "not those of one input"),
         (lambda c: [r.update(layer="other", output="other") for r in c["rows"]], "another model"),
         (lambda c: c["rows"][0]["isolated"].update(excess="much"), "could not convert"),
     ],

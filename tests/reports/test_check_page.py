@@ -84,11 +84,3 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     begin = text.index('id="data">') + len('id="data">')
     data = json.loads(text[begin : text.index("</script>", begin)])
     assert [row["node"] for row in data["check"]["rows"]] == [row["node"] for row in rows]
-
-
-def test_many_inputs_have_no_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model = write_small_model(tmp_path)
-    np.save(tmp_path / "many.npy", np.ones((2, *SHAPE), np.float32))
-    argv = ["verify", str(model), "--device", "numpy", "--input", str(tmp_path / "many.npy")]
-    assert main([*argv, "--html", str(tmp_path / "check.html")]) == 2
-    assert "a page of one input" in capsys.readouterr().err

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from tests.profiling.profile_documents import processes
 from tests.reports import chromium
+from tests.reports.comparisons import comparison, row
 
 from vknn.cli.main import main
 from vknn.profiling import Profile
-from vknn.profiling.comparison.result import ProfileComparison, Row
+from vknn.profiling.comparison.result import ProfileComparison
 
 HOSTILE = "</script><script>alert(1)</script>\N{GRINNING FACE}\"'&" + "x" * 10_000
 Shown = Callable[[ProfileComparison], chromium.Page]
@@ -34,18 +35,6 @@ def shown(tab: chromium.Page, tmp_path: Path) -> Iterator[Shown]:
     tab.value("1")  # takes in what was said so far
     assert tab.console == []
     assert all(url.startswith("file://") for url in tab.requests), tab.requests
-
-
-def row(name: str, before: float | None, after: float | None, word: str) -> Row:
-    ratio = None if before is None or after is None else after / before
-    kernels = (("a/b",), ("a/c",))
-    return Row((name,), kernels, before, after, ratio, ratio, ratio, 0.001, word)
-
-
-def comparison(*rows: Row, word: str = "slower") -> ProfileComparison:
-    whole = Row((), ((), ()), 1e-3, 1.2e-3, 1.2, 1.1, 1.3, 0.001, word)
-    parts = {"wall": (1e-3, 1.2e-3), "busy": (0.9e-3, 1.1e-3)}
-    return ProfileComparison("net on a GPU", "net --x", "pairs", (12, 12), whole, rows, parts)
 
 
 def texts(page: chromium.Page, selector: str) -> list[str]:

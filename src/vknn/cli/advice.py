@@ -21,7 +21,6 @@ _OTHERS = {
     "before_passes": "--before-passes",
     "failures": "--failures",
     "dump": "--dump",
-    "html": "--html",
     "metrics": "--metrics",
     "metric": "--metric",
     "keep_worst": "--keep-worst",
@@ -81,6 +80,8 @@ def run_advice(
             seed=args.seed,
             progress=tell,
         )
+    if args.html is not None:
+        report.save_html(args.html)
     if args.output is not None and report.ok:
         report.save(args.output)
     if args.json:

@@ -127,7 +127,7 @@ def run_records(args: argparse.Namespace) -> int:
 
 def _refuse_profiles(args: argparse.Namespace) -> None:
     """Check that options of profiles are not given to tensors."""
-    for name in ("paired", "in_turn", "fail_over", "markdown", "junit", "limit", "html"):
+    for name in ("paired", "in_turn", "fail_over", "markdown", "junit", "limit"):
         if getattr(args, name) not in (None, False):
             raise VknnError(f"--{name.replace('_', '-')} is for profiles")
 
@@ -163,7 +163,9 @@ def run_against(args: argparse.Namespace) -> int:
 
 
 def _reported(report: AgainstReport | RecordComparison, args: argparse.Namespace) -> int:
-    """The report as tables or JSON; the exit code."""
+    """The report as a page, and as tables or JSON; the exit code."""
+    if args.html is not None:
+        report.save_html(args.html)
     if args.json:
         write_json(report.to_json())
     else:

@@ -113,11 +113,10 @@ def run(args: argparse.Namespace) -> int:
     args.search_asked = args.search is not None or args.search_steps is not None
     with opened(args) as session, progress("verify", args.json) as tell:
         report = _report(args, session, tell)
-    if isinstance(report, VerifyReport):
-        if args.dump is not None:
-            report.dump(args.dump)
-        if args.html is not None:
-            report.save_html(args.html)
+    if args.html is not None:
+        report.save_html(args.html)
+    if isinstance(report, VerifyReport) and args.dump is not None:
+        report.dump(args.dump)
     if isinstance(report, DataReport) and args.keep_worst is not None:
         report.keep_worst(args.keep_worst)
     if args.json:
@@ -148,8 +147,6 @@ def _report(args: argparse.Namespace, session: Session, tell: Any) -> VerifyRepo
         return verify(session, one, **options)
     if args.dump is not None:
         raise InputError("--dump writes the arrays of one input, and there are many")
-    if args.html is not None:
-        raise InputError("--html is a page of one input, and there are many: name the worst one")
     if records is None:
         names = " ".join(args.input)
         records = iter([InputRecord(names or f"random {args.seed}", one)])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from rich.markup import escape
@@ -16,13 +17,16 @@ from vknn.crosscheck.cumulative import CUMULATIVE, check_tolerances, near
 from vknn.crosscheck.engines import ENGINES, TIMEOUT, EngineRun, run_engine
 from vknn.crosscheck.json_text import json_text
 from vknn.crosscheck.matching import HOWS, TensorMatch, matched
+from vknn.crosscheck.pages import page_table
 from vknn.crosscheck.records import is_record, load_record
 from vknn.crosscheck.tensor_report import TensorReport, error_cell, listed
 from vknn.crosscheck.tensors import tensors_of
 from vknn.errors import InputError
+from vknn.graph.layers import layers_of
 from vknn.precision import Precision
 from vknn.printable import one_line
-from vknn.session import Session
+from vknn.reports import check_page
+from vknn.session import Session, engine_of
 from vknn.tool_inputs import Shapes, complete_feeds, needed_inputs, opened
 
 
@@ -70,6 +74,7 @@ class AgainstReport(TensorReport):
         engine: Name and version of the engine that ran; empty for a record.
         outputs_left: Names of the model's outputs that were not compared: the engine has none that
             matches, or they are no arrays.
+        layers: The model's layers with the tensors between them, for the page.
     """
 
     model: str
@@ -78,6 +83,7 @@ class AgainstReport(TensorReport):
     unmatched: tuple[str, ...] = ()
     engine: str = ""
     outputs_left: tuple[str, ...] = ()
+    layers: list[dict[str, Any]] = field(default_factory=list, repr=False, compare=False)
 
     @property
     def ok(self) -> bool:
@@ -99,14 +105,53 @@ class AgainstReport(TensorReport):
 
     def to_json(self) -> str:
         """The report as JSON (infinities and NaN as strings)."""
-        return json_text({**dataclasses.asdict(self), "ok": self.ok})
+        document = {**dataclasses.asdict(self), "ok": self.ok}
+        del document["layers"]  # the model's file has them
+        return json_text(document)
+
+    def to_html(self) -> str:
+        """The report as one HTML file: layers in the colour of their differences, and the table."""
+        document = {
+            "model": self.model,
+            "device": self.device,
+            "ok": self.ok,
+            "summary": self.summary(),
+            "notes": self.notes(),
+            "over": "two of the three differ by more",
+            "rows": [self._page_row(row) for row in self.rows],
+        }
+        title = f"Tensors of {self.engine or 'the record'}"
+        return check_page(document, self.layers, [page_table(self.table(), title, "rows")])
+
+    def _page_row(self, row: AgainstRow) -> dict[str, Any]:
+        other = self._other
+        sides = {
+            f"{other} and NumPy": row.other_numpy,
+            "device and NumPy": row.device_numpy,
+            f"device and {other}": row.device_other,
+        }
+        alone = {"": "all agree", "all": "no two agree", "record": f"{other} is alone"}
+        who = alone.get(row.alone, f"{row.alone} is alone")
+        return {
+            "layer": row.layer,
+            "node": row.recorded,
+            "output": row.output,
+            "title": f"{row.recorded}: {row.op or 'output'}, {row.output}: {who}",
+            "ok": not row.alone,
+            "sides": {n: dataclasses.asdict(side) for n, side in sides.items() if side is not None},
+        }
+
+    @property
+    def _other(self) -> str:
+        """The engine's name, without its version."""
+        return self.engine.rpartition(" ")[0] or "record"
 
     def table(self, failures: bool = False) -> Table:
         """The rows as a rich table; errors are multiples of what is allowed.
 
         ``failures``: only those where not all agree.
         """
-        other = self.engine.rpartition(" ")[0] or "record"
+        other = self._other
         table = Table(
             title=escape(one_line(f"{self.model} on {self.device}")), title_justify="left"
         )
@@ -238,7 +283,8 @@ def _compared(
     title = session.device.name if session.device is not None else "NumPy"
     met = {name for m in matches for name in (m.own.name, *m.own.aliases)}
     left = tuple(spec.name for spec in session.outputs if spec.name not in met)
-    return AgainstReport(name, title, rows, tuple(unmatched), engine, left)
+    layers = layers_of(engine_of(session).graph(feeds), [])
+    return AgainstReport(name, title, rows, tuple(unmatched), engine, left, layers)
 
 
 def _row(

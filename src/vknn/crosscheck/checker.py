@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from types import TracebackType
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from vknn.crosscheck.agreement import agreement_of
 from vknn.crosscheck.check import CheckOptions, GraphCheck
 from vknn.crosscheck.programs import KeptPrograms
 from vknn.crosscheck.report import VerifyReport
+from vknn.graph.layers import layers_of
 from vknn.session import Session, engine_of
 
 
@@ -35,15 +37,23 @@ class InputChecker:
         self.session, self.options = session, options
         self._name, self._recipe = name, recipe
         self._programs = KeptPrograms(engine_of(session).target, keep)
+        self._layers: list[dict[str, Any]] = []
 
     def check(self, feeds: Mapping[str, np.ndarray]) -> VerifyReport:
-        """The report for arrays by name, of all inputs. Raises VknnError."""
+        """The report for arrays by name, of all inputs. Raises VknnError.
+
+        Its layers are those of the first inputs that were checked.
+        """
         engine = engine_of(self.session)
         if self._programs.keep:
             self.session.reset_state()
         graph = engine.program(feeds).graph if self.options.passes else engine.graph(feeds)
+        # Before the check, which runs the model: what it computes may depend on its state.
+        if not self._layers:
+            self._layers = layers_of(engine.graph(feeds), [graph] if self.options.passes else [])
         check = GraphCheck(self.session, graph, feeds, self.options, self._programs)
         report = check.report(graph.name if self._name is None else self._name)
+        report = replace(report, layers=self._layers)
         if self.options.metrics is None:
             return report
         found = agreement_of(self.session, self._recipe, check.actual, check.expected)

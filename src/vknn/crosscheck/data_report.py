@@ -20,7 +20,9 @@ from vknn.crosscheck.data_rows import DataAgreement, DataRow, SearchTrace, Worst
 from vknn.crosscheck.json_text import json_text
 from vknn.crosscheck.kept_inputs import write_inputs
 from vknn.crosscheck.metrics_table import metrics_table
+from vknn.crosscheck.pages import PageReport, page_table
 from vknn.printable import one_line
+from vknn.reports import check_page
 from vknn.rich_text import text_of
 
 #: Broken inputs that are told one by one.
@@ -28,7 +30,7 @@ _TOLD = 10
 
 
 @dataclass(frozen=True, eq=False)
-class DataReport:
+class DataReport(PageReport):
     """Result of :func:`vknn.crosscheck.verify_over` and of :func:`vknn.crosscheck.search`.
 
     ``print`` shows it as a table.
@@ -43,6 +45,7 @@ class DataReport:
         agreement: Of the answers, where metrics were asked for; else None.
         trace: Of a search; else None.
         inputs: The arrays of each input that is the worst for a row or an output, by its name.
+        layers: The model's layers for the first input, with the tensors between them, for the page.
     """
 
     model: str
@@ -54,6 +57,7 @@ class DataReport:
     agreement: DataAgreement | None = None
     trace: SearchTrace | None = None
     inputs: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict, repr=False)
+    layers: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     @property
     def ok(self) -> bool:
@@ -127,6 +131,25 @@ class DataReport:
             }
         )
 
+    def to_html(self) -> str:
+        """The report as one HTML file: layers in the colour of their worst errors, and tables."""
+        document = {
+            "model": self.model,
+            "device": self.device,
+            "ok": self.ok and bool(self.records),
+            "summary": self.summary(),
+            "notes": self.notes(),
+            "rows": [_page_row(row) for row in self.rows],
+            "outputs": [{"name": name, **_with_input(worst)} for name, worst in self.outputs],
+        }
+        tables = [
+            page_table(self.table(), f"Operators over {_inputs(self.records)}", "rows"),
+            page_table(self._output_table(), "Outputs of plain runs", "outputs"),
+        ]
+        if self.trace is not None:
+            tables.append(page_table(self.trace.table(), "What the search climbed"))
+        return check_page(document, self.layers, tables)
+
     def keep_worst(self, folder: str | os.PathLike[str]) -> dict[str, Path]:
         """The worst inputs written to a folder, each as a .npz with the names of the inputs.
 
@@ -180,6 +203,19 @@ class DataReport:
                 table.add_row(*_cells(row), style=None if row.ok else "red")
         return table
 
+    def _output_table(self) -> Table:
+        table = Table("output", "worst input", "worst at", "problem")
+        table.add_column("of limit", justify="right")
+        for name, worst in self.outputs:
+            found = worst.comparison
+            at = "" if found.worst is None else ",".join(map(str, found.worst))
+            table.add_row(
+                *(escape(one_line(text)) for text in (name, worst.record, at, found.problem or "")),
+                _number(found.excess),
+                style=None if found.ok else "red",
+            )
+        return table
+
     def metrics_table(self, failures_only: bool = False) -> Table:
         """The metrics of the worst of each row as a rich table, of a report that has some."""
         title = f"{self.model} on {self.device}, the worst of {_inputs(self.records)}"
@@ -205,6 +241,20 @@ def _cells(row: DataRow) -> list[str]:
         *_worst(row.cumulative),
         "ok" if row.ok else "FAIL",
     ]
+
+
+def _page_row(row: DataRow) -> dict[str, Any]:
+    """The row as pages have those of one input, with the names of the worst ones."""
+    both = (("isolated", row.isolated), ("cumulative", row.cumulative))
+    return {
+        **dataclasses.asdict(row.worst_row),
+        "ok": row.ok,
+        "sides": {side: _with_input(worst) for side, worst in both if worst is not None},
+    }
+
+
+def _with_input(worst: WorstInput) -> dict[str, Any]:
+    return {**dataclasses.asdict(worst.comparison), "told": {"worst input": worst.record}}
 
 
 def _worst(worst: WorstInput | None) -> tuple[str, str]:

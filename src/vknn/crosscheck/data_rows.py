@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rich.table import Table
+
 from vknn.crosscheck.comparison import ArrayComparison
 from vknn.crosscheck.row import VerifyRow
 from vknn.printable import one_line
@@ -116,6 +118,15 @@ class SearchTrace:
     seconds: float
     out_of_range: int
     climbed: tuple[tuple[int, float], ...] = ()
+
+    def table(self) -> Table:
+        """The steps that found a larger error than all before them, as a rich table."""
+        table = Table()
+        for name in ("step", "largest error, of its limit"):
+            table.add_column(name, justify="right")
+        for step, error in self.climbed:
+            table.add_row(str(step), f"{error:.3g}")
+        return table
 
     def __str__(self) -> str:
         """The search in a line."""

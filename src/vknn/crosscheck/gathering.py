@@ -6,6 +6,7 @@ import math
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -60,12 +61,14 @@ class ReportGathering:
         self._answers: list[tuple[str, AnswerAgreement]] = []
         self._inputs: dict[str, Mapping[str, np.ndarray]] = {}
         self._names: set[str] = set()
+        self._layers: list[dict[str, Any]] = []
 
     def add(self, name: str, feeds: Mapping[str, np.ndarray], report: VerifyReport) -> None:
         """Report of an input."""
         name = self._unique(name)
         self.records += 1
         self._device = report.device
+        self._layers = self._layers or report.layers
         for row in report.rows:
             key = (row.node, row.op, row.output)
             self._places.setdefault(key, _Place(row)).add(name, row)
@@ -96,6 +99,7 @@ class ReportGathering:
             agreement=_agreement(self._answers),
             trace=trace,
             inputs=self._inputs,
+            layers=self._layers,
         )
 
     def _worst(self) -> Iterable[WorstInput]:

@@ -16,10 +16,12 @@ from vknn.crosscheck.comparison import ArrayComparison, compare, in_one_dtype
 from vknn.crosscheck.cumulative import CUMULATIVE, check_tolerances, near
 from vknn.crosscheck.json_text import json_text
 from vknn.crosscheck.matching import cosine, matched
+from vknn.crosscheck.pages import page_table
 from vknn.crosscheck.records import load_record
 from vknn.crosscheck.tensor_report import TensorReport, error_cell, listed
 from vknn.crosscheck.tensors import NamedTensor
 from vknn.printable import one_line
+from vknn.reports import check_page
 
 Record = str | os.PathLike[str] | Mapping[str, np.ndarray]
 
@@ -85,6 +87,26 @@ class RecordComparison(TensorReport):
     def to_json(self) -> str:
         """The report as JSON (infinities and NaN as strings)."""
         return json_text({**dataclasses.asdict(self), "ok": self.ok})
+
+    def to_html(self) -> str:
+        """The report as one HTML file: the table, and what is known of each tensor."""
+        document = {
+            "model": f"{self.before} and {self.after}",
+            "device": "",
+            "ok": self.ok,
+            "summary": self.summary(),
+            "notes": self.notes(),
+            "rows": [
+                {
+                    **dict.fromkeys(("layer", "node", "output"), row.before),
+                    "title": f"{row.before} and {row.after}",
+                    "ok": row.comparison.ok,
+                    "sides": {"the second by the first": dataclasses.asdict(row.comparison)},
+                }
+                for row in self.rows
+            ],
+        }
+        return check_page(document, [], [page_table(self.table(), "Tensors", "rows")])
 
     def table(self, failures: bool = False) -> Table:
         """The rows as a rich table; ``failures``: only those that differ."""

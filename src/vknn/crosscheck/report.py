@@ -23,6 +23,7 @@ from vknn.crosscheck.metrics_table import (
     first_not_finite,
     metrics_table,
 )
+from vknn.crosscheck.pages import PageReport
 from vknn.crosscheck.row import VerifyRow
 from vknn.named_files import replacing
 from vknn.printable import one_line
@@ -31,7 +32,7 @@ from vknn.rich_text import text_of
 
 
 @dataclass(frozen=True, eq=False)
-class VerifyReport:
+class VerifyReport(PageReport):
     """Result of :func:`vknn.verify`. ``print`` shows it as a table.
 
     Attributes:
@@ -119,11 +120,6 @@ class VerifyReport:
     def to_html(self) -> str:
         """The report as one HTML file: layers coloured by error, and what is known of each."""
         return check_page(json.loads(self.to_json()), self.layers)
-
-    def save_html(self, path: str | os.PathLike[str]) -> None:
-        """The page of :meth:`to_html` written to a file."""
-        with replacing(path) as file:
-            file.write(self.to_html().encode())
 
     def dump(self, path: str | os.PathLike[str]) -> None:
         """The arrays written to a compressed .npz file."""

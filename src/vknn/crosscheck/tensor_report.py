@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vknn.crosscheck.comparison import ArrayComparison
+from vknn.crosscheck.pages import PageReport
 from vknn.printable import one_line
 from vknn.rich_text import text_of
 
@@ -17,7 +18,7 @@ from vknn.rich_text import text_of
 _SHOWN = 20
 
 
-class TensorReport(ABC):
+class TensorReport(PageReport):
     """A table, with lines below it. ``print`` shows both."""
 
     @abstractmethod

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -13,9 +12,8 @@ from vknn.crosscheck.check import CheckOptions
 from vknn.crosscheck.checker import InputChecker
 from vknn.crosscheck.metrics import Metric, named_metrics
 from vknn.crosscheck.report import VerifyReport
-from vknn.graph.layers import layers_of
 from vknn.precision import Precision
-from vknn.session import Session, engine_of
+from vknn.session import Session
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds, opened
 
 
@@ -99,12 +97,7 @@ def verify(
     ) as session:
         feeds = complete_feeds(session, inputs, shapes, seed)
         name = None if isinstance(model, Session) else str(model)
-        engine = engine_of(session)
-        # Before the check, which runs the model: what it computes may depend on its state.
-        met = [engine.program(feeds).graph] if passes else []
-        layers = layers_of(engine.graph(feeds), met)
-        report = InputChecker(session, options, name, recipe).check(feeds)
-        return replace(report, layers=layers)
+        return InputChecker(session, options, name, recipe).check(feeds)
 
 
 def asked_metrics(

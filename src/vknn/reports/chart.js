@@ -60,6 +60,7 @@ function chart(host, name, height, draw, keys) {
     const from = active < 0 ? (by > 0 ? -1 : pieces.length) : active;
     active = Math.max(0, Math.min(pieces.length - 1, from + by));
     mark();
+    pieces[active].node.scrollIntoView({ block: "nearest", inline: "nearest" });
     status(pieces[active].words);
   }
 

@@ -13,16 +13,47 @@ function shadeOf(rows) {
 }
 
 function checkSection() {
-  const verdict = check.ok ? "Every comparison is within its tolerance." : `Not within tolerance${check.first === null ? "" : `; first: ${check.first}`}.`;
-  const told = el("div", { class: "told", id: "check-told" });
+  const told = el("div", { class: "told", id: "check-told", "aria-live": "polite" });
   const graph = el("div", { class: "graph" });
-  const keys = [...SHADES.map(([, name, said]) => [name, said]), ["rest", "not compared"]].map(([name, said]) => el("span", { class: "key" }, swatch(name), said));
-  drawLate(graph, () => drawLayers(graph, told));
+  const shades = [...SHADES.slice(0, -1).map(([, name, said]) => [name, said]), ["e3", check.over], ["rest", "not compared"]];
+  const keys = shades.map(([name, said]) => el("span", { class: "key" }, swatch(name), said));
+  const drawn = check.layers.length ? [el("p", { class: "legend" }, ...keys), graph] : [];
+  if (drawn.length) drawLate(graph, () => drawLayers(graph, told));
   selection.listen((c) => {
     const rows = check.rows.filter((row) => row.layers.some((n) => c.layers.includes(check.layers[n][0])));
-    if (rows.length) told.replaceChildren(...rows.slice(0, 20).map(rowParts));
+    if (rows.length) tell(told, graph, rows.slice(0, 20).map(rowParts));
   });
-  return section("check", "Cross-check", el("p", { class: check.ok ? "" : "warning", id: "verdict" }, verdict), el("p", { class: "about" }, `${check.model} on ${check.device}; largest errors as parts of what is allowed`), el("p", { class: "legend" }, ...keys), graph, told);
+  const notes = check.notes.map((note) => el("p", { class: "note" }, note));
+  const verdict = el("p", { class: check.ok ? "" : "warning", id: "verdict" }, check.verdict);
+  return section("check", "Cross-check", verdict, ...notes, el("p", { class: "about" }, `${check.model}${check.device ? ` on ${check.device}` : ""}; largest errors as parts of what is allowed`), ...drawn, told, ...check.tables.flatMap((table, i) => checkTable(table, i, told)));
+}
+
+// What is known of a layer or row, below what was chosen.
+function tell(told, host, parts) {
+  told.replaceChildren(...parts);
+  if (host.isConnected && host.nextSibling !== told) host.after(told);
+}
+
+// What a text of a number is sorted by: "3/10" by its 3; none below all, NaN and infinities above.
+function sortKey(text) {
+  const number = parseFloat(text);
+  return text === "" ? -Infinity : Number.isNaN(number) ? Infinity : number;
+}
+
+function checkTable(table, number, told) {
+  const rows = table.rows.map((cells, at) => ({ cells, at }));
+  const columns = table.columns.map(([name, kind], i) => [
+    name, kind,
+    (row) => (kind === "number" ? sortKey(row.cells[i]) : row.cells[i]),
+    (row) => (i === 0 && table.wrong[row.at] ? `⚠ ${row.cells[i]}` : row.cells[i]),
+    (row) => (table.wrong[row.at] ? "warning" : ""),
+  ]);
+  const of = check[table.of] || [];
+  const made = grid(`check-table-${number}`, table.title, columns, rows, (row) => {
+    made.choose(row);
+    if (of[row.at]) tell(told, made.node, [rowParts(of[row.at])]);
+  });
+  return [el("h3", {}, table.title), made.node];
 }
 
 function drawLayers(host, told) {
@@ -44,7 +75,7 @@ function drawLayers(host, told) {
       const worst = Math.max(-1, ...of[n].flatMap((row) => Object.values(row.sides).map((side) => side.excess)));
       const error = worst < 0 ? "not compared" : `${(100 * worst).toPrecision(3)} % of what is allowed`;
       const parts = of[n].length ? of[n].map(rowParts) : [el("p", {}, `${name}, ${type}: not compared by itself`)];
-      return { node: shape, words: `${name}, ${type}: ${error}`, commands: commands.filter((c) => c.layers.includes(name)).slice(0, 50), enter: () => told.replaceChildren(...parts) };
+      return { node: shape, words: `${name}, ${type}: ${error}`, commands: commands.filter((c) => c.layers.includes(name)).slice(0, 50), enter: () => tell(told, host, parts) };
     });
   });
   drawing.redraw();
@@ -53,7 +84,7 @@ function drawLayers(host, told) {
 function rowParts(row) {
   const sides = Object.entries(row.sides).map(([side, found]) =>
     el("div", { class: `side${found.ok ? "" : " warning"}` }, el("h3", {}, `${side}: ${found.ok ? "ok" : "over tolerance"}`), pairs(found.told), ...errorPictures(found)));
-  return el("article", {}, el("p", { class: row.ok ? "" : "warning" }, `${row.ok ? "" : "⚠ "}${row.node}: ${row.op} on ${row.placement}, ${row.output} ${row.type}`), el("div", { class: "panes" }, ...sides));
+  return el("article", {}, el("p", { class: row.ok ? "" : "warning" }, `${row.ok ? "" : "⚠ "}${row.title}`), el("div", { class: "panes" }, ...sides));
 }
 
 function errorPictures(found) {

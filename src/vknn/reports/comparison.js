@@ -48,10 +48,10 @@ function wholeSection() {
 function steps() {
   const known = data.rows.map((row, place) => ({ row, place })).filter(({ row }) => row.difference !== 0);
   known.sort((a, b) => Math.abs(b.row.difference) - Math.abs(a.row.difference));
-  const shown = known.slice(0, MOST_STEPS).sort((a, b) => a.place - b.place).map(({ row }) => ({ name: nameOf(row), by: row.difference, shade: shade(row), words: verdictText(row) }));
+  const shown = known.slice(0, MOST_STEPS).sort((a, b) => a.place - b.place).map(({ row }) => ({ name: nameOf(row), by: row.difference, shade: shade(row), words: verdictText(row), rows: [row] }));
   const left = known.slice(MOST_STEPS);
   const rest = sum(left.map(({ row }) => row.difference));
-  if (left.length) shown.push({ name: `${left.length} others`, by: rest, shade: "c8", words: `${left.length} others: ${signedText(rest)}` });
+  if (left.length) shown.push({ name: `${left.length} others`, by: rest, shade: "c8", words: `${left.length} others: ${signedText(rest)}`, rows: left.map(({ row }) => row) });
   return shown;
 }
 
@@ -78,7 +78,8 @@ function drawWaterfall(svg, width) {
     const value = bar.shade === "whole" ? secondsText(bar.to) : signedText(bar.by);
     const node = el("svg:g", {}, rect(0, y, width, 21, "ghost"), rect(x1, y + 3, Math.max(1.5, x2 - x1), 15, bar.shade), fitted(0, y + 15, left - 4, bar.name, {}), el("svg:text", { x: x2 + 5, y: y + 15, class: "tick" }, value));
     svg.append(node);
-    return { node, words: bar.words, enter: () => {} };
+    const rows = bar.rows || [];
+    return { node, words: bar.words, commands: rows, enter: () => rows.length && selection.set(rows[0]) };
   });
 }
 
@@ -100,31 +101,18 @@ const COLUMNS = [
   ["ratio", "number", (row) => row.ratio ?? -1, (row) => fixed(row.ratio, 3)],
   ["95 % interval", "number", (row) => row.low ?? -1, intervalText],
   ["p", "number", (row) => row.p, (row) => (row.ratio === null ? "" : row.p.toPrecision(2))],
-  ["word", "text", (row) => row.word, (row) => row.word],
+  ["word", "text", (row) => row.word, (row) => row.word, (row) => (row.word === "slower" ? "warning" : "")],
 ];
 
 function layersSection() {
-  const body = el("tbody", {});
-  const order = { column: null, down: true };
-  function place() {
-    const rows = [...data.rows];
-    if (order.column !== null) {
-      const key = COLUMNS[order.column][2];
-      const by = order.down ? -1 : 1;
-      rows.sort((a, b) => by * (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0));
-    }
-    body.replaceChildren(...rows.map((row) => el("tr", { "data-word": row.word }, ...COLUMNS.map(([name, kind, , text]) => el("td", { class: name === "word" ? `${kind} ${row.word === "slower" ? "warning" : ""}` : kind, title: kind === "text" ? cut(text(row), 500) : null }, cut(text(row), 200))))));
-  }
-  function sortBy(column) {
-    order.down = order.column === column ? !order.down : true;
-    order.column = column;
-    heads.forEach((head, i) => head.setAttribute("aria-sort", i !== column ? "none" : order.down ? "descending" : "ascending"));
-    place();
-  }
-  const heads = COLUMNS.map(([name, kind], i) => el("th", { class: kind, "aria-sort": "none" }, el("button", { on: { click: () => sortBy(i) } }, name)));
-  place();
-  const table = el("table", { id: "layers-table" }, el("thead", {}, el("tr", {}, ...heads)), body);
-  return section("layers", "Layers", el("div", { class: "scroller", tabindex: 0 }, table));
+  const told = el("p", { class: "told status", id: "row-told", "aria-live": "polite" });
+  const layers = grid("layers-table", "Layers", COLUMNS, data.rows, (row) => selection.set(row));
+  selection.listen((row) => {
+    const [before, after] = row.kernels.map((names) => names.join(" ") || "none");
+    told.textContent = `${verdictText(row)}; kernels: ${before === after ? before : `${before}, then ${after}`}`;
+    layers.choose(row);
+  });
+  return section("layers", "Layers", told, layers.node);
 }
 
 const names = [["whole", "The whole"], ["waterfall", "What made the difference"], ["layers", "Layers"]];

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -38,9 +38,22 @@ def report_data(
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise VknnError(f"no complete profile: {type(error).__name__}: {error}") from error
     try:
-        return data | {"check": None if verify is None else check_data(verify, document["layers"])}
+        return data | {"check": None if verify is None else _check(verify, document["layers"])}
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise VknnError(f"no cross-check: {_reason(error)}") from error
+
+
+def _check(verify: Mapping[str, Any], layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    if not all("node" in row for row in verify["rows"]):
+        raise ValueError(
+            "its rows are not those of one input: vknn verify --html writes pages of other reports"
+        )
+    found = check_data(verify, layers)
+    if layers and found["rows"] and not any(row["layers"] for row in found["rows"]):
+        raise ValueError(
+            "the cross-check is of another model: none of its layers is in the profile"
+        )
+    return found
 
 
 def _reason(error: Exception) -> str:

@@ -25,12 +25,15 @@ from vknn.reports.data import report_data
 SCRIPTS = (
     *("base.js", "model.js", "chart.js", "rows.js", "table.js", "tree.js", "treemap.js"),
     *("icicle.js", "timeline.js", "roofline.js", "memory.js", "glsl.js", "source.js"),
-    *("detail.js", "counters.js", "layers.js", "check.js", "main.js"),
+    *("detail.js", "counters.js", "grid.js", "layers.js", "check.js", "main.js"),
 )
 #: Those of a comparison.
-COMPARISON = ("base.js", "chart.js", "comparison.js")
+COMPARISON = ("base.js", "chart.js", "grid.js", "comparison.js")
 #: Those of a cross-check alone.
-CHECK = ("base.js", "check_data.js", "chart.js", "layers.js", "check.js", "check_page.js")
+CHECK = (
+    *("base.js", "check_data.js", "chart.js", "grid.js", "layers.js", "check.js"),
+    "check_page.js",
+)
 #: What would end a script block, or a line of a script, in some browser's eyes.
 _ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
@@ -66,22 +69,29 @@ def page(document: Mapping[str, Any], verify: Mapping[str, Any] | None = None) -
         vknn.VknnError: A document is not what it should be, or they are of different models.
     """
     data = report_data(document, verify)
-    return _assembled(data["title"], data, SCRIPTS)
+    return _assembled(f"{data['title']}: profile", data, SCRIPTS)
 
 
 def comparison_page(document: Mapping[str, Any]) -> str:
     """A comparison of profiles, ``ProfileComparison.document()``, as the text of an HTML file."""
-    return _assembled(f"{document['before']} and {document['after']}", document, COMPARISON)
+    title = f"{document['before']} and {document['after']}: comparison"
+    return _assembled(title, document, COMPARISON)
 
 
-def check_page(verify: Mapping[str, Any], layers: Sequence[Mapping[str, Any]]) -> str:
+def check_page(
+    verify: Mapping[str, Any],
+    layers: Sequence[Mapping[str, Any]],
+    tables: Sequence[Mapping[str, Any]] | None = None,
+) -> str:
     """A cross-check as the text of an HTML file.
 
     Args:
-        verify: What ``vknn verify --json`` writes.
-        layers: The model's layers, as in a ``.vkprof`` file.
+        verify: What ``vknn verify --json`` writes, or another report
+            (:func:`vknn.reports.check.check_data`).
+        layers: The model's layers, as in a ``.vkprof`` file; none: there is no graph to draw.
+        tables: Those of another report.
     """
-    check = check_data(verify, layers)
+    check = check_data(verify, layers, tables)
     return _assembled(f"{check['model']}: cross-check", {"check": check}, CHECK)
 
 
@@ -94,7 +104,7 @@ def _assembled(title: str, data: Mapping[str, Any], scripts: Sequence[str]) -> s
     )
     return _PAGE.format(
         policy=policy,
-        title=html.escape(f"{title}: vknn profile"),
+        title=html.escape(f"{title} by vknn"),
         style=style,
         script=script,
         data=embedded(data),

@@ -48,6 +48,15 @@ def shortened(text: str) -> str:
     return f"{text[:400]} … {text[-100:]} ({len(text):,} characters)"
 
 
+def figure(value: Any) -> str:
+    """A number, a list of some, or a word as text."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(figure(each) for each in value[:16])}]"
+    return shortened(str(value))
+
+
 def number(value: Any) -> float:
     """A finite number; raises ValueError for what is none."""
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from vknn.crosscheck.advice.trials import AdvisedInput, ListTrials, shown
 from vknn.crosscheck.over_data import InputRecord, device_name, is_fatal
 from vknn.errors import InputError, VknnError
 from vknn.graph import Graph, Node
+from vknn.graph.layers import layers_of
 from vknn.passes import run_passes
 from vknn.session import Session, engine_of
 from vknn.tool_inputs import ProgressCallback, Shapes, complete_feeds
@@ -60,6 +62,7 @@ class Advisor:
         self._tell, self._seconds, self._begin = progress, seconds, time.monotonic()
         self._graph: Graph | None = None
         self._names: set[str] = set()
+        self._pieces: list[dict[str, Any]] = []
         self._key: object = None
         self._cases: list[AdvisedInput] = []
         self._broken: list[tuple[str, str]] = []
@@ -118,6 +121,7 @@ class Advisor:
             times=tuple(PlanTime(name, *seconds) for name, seconds in times.items()),
             seconds=time.monotonic() - self._begin,
             broken=tuple(self._broken),
+            graph=self._pieces,
         )
 
     def _graph_of(self, feeds: Mapping[str, np.ndarray]) -> Graph:
@@ -138,6 +142,7 @@ class Advisor:
                 "advice does not follow; vknn verify does"
             )
         self._names = {node.origin.name for node in graph.nodes}
+        self._pieces = layers_of(graph, [])
         self._graph = run_passes(graph, engine.target.options.disabled)
         self._key = key
         self._ranges = RangeGathering(self._graph, self._precision)

@@ -6,7 +6,8 @@ import dataclasses
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -15,10 +16,12 @@ from rich.text import Text
 
 from vknn.crosscheck.advice.ranges import LARGEST, SMALLEST, TensorRange
 from vknn.crosscheck.json_text import json_text
+from vknn.crosscheck.pages import PageReport, page_table
 from vknn.errors import VknnError
 from vknn.lowering.kit.layer_precisions import REST
 from vknn.named_files import replacing
 from vknn.printable import one_line
+from vknn.reports import check_page
 from vknn.rich_text import text_of
 
 #: Rows that tables show; JSON has all.
@@ -69,7 +72,7 @@ class PlanTime:
 
 
 @dataclass(frozen=True, eq=False)
-class PrecisionAdvice:
+class PrecisionAdvice(PageReport):
     """Result of :func:`vknn.crosscheck.advise`. ``print`` shows it as tables.
 
     Errors are relative to an output's largest element.
@@ -93,6 +96,7 @@ class PrecisionAdvice:
         times: Of runs without the list, with it, and in float32.
         seconds: How long the advice took.
         broken: Inputs that could not be read or computed: name and error.
+        graph: The model's layers with the tensors between them, for the page.
     """
 
     model: str
@@ -113,6 +117,7 @@ class PrecisionAdvice:
     times: tuple[PlanTime, ...]
     seconds: float
     broken: tuple[tuple[str, str], ...] = ()
+    graph: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     @property
     def ok(self) -> bool:
@@ -178,15 +183,15 @@ class PrecisionAdvice:
                 f"{time.least * 1e3:.2f} ms at least, {time.median * 1e3:.2f} ms in the median"
             )
 
-    def table(self) -> Table:
-        """Layers by their share of the error, those on the list first."""
+    def table(self, most: int | None = _SHOWN) -> Table:
+        """Layers by their share of the error, those on the list first; ``most`` None: all."""
         table = Table(title=f"what layers add to the error in {self.narrow}")
         for name, justify in (("layer", "left"), ("operators", "left"), ("share", "right")):
             table.add_column(name, justify=justify)  # type: ignore[arg-type]
         for name in ("output alone", "its own", "advice"):
             table.add_column(name, justify="right" if name != "advice" else "left")
-        ranked = sorted(self.layers, key=lambda x: (not x.keep, -(x.share or 0.0)))
-        for layer in ranked[:_SHOWN]:
+        ranked = self._ranked()
+        for layer in ranked[:most]:
             table.add_row(
                 escape(one_line(layer.name)),
                 ", ".join(dict.fromkeys(layer.ops)),
@@ -195,16 +200,19 @@ class PrecisionAdvice:
                 f"{layer.own:.2g}",
                 "fp32" if layer.keep else self.narrow,
             )
-        if len(ranked) > _SHOWN:
-            table.caption = f"{len(ranked) - _SHOWN} more (--json has all)"
+        if most is not None and len(ranked) > most:
+            table.caption = f"{len(ranked) - most} more (--json has all)"
         return table
+
+    def _ranked(self) -> list[LayerAdvice]:
+        return sorted(self.layers, key=lambda x: (not x.keep, -(x.share or 0.0)))
 
     def _unfit(self) -> list[TensorRange]:
         """Tensors with elements that are lost, or many that lose digits, the worst first."""
         some = [r for r in self.ranges if r.overflow or r.zero + r.subnormal >= _SLIGHT]
         return sorted(some, key=lambda r: (-r.overflow, -(r.zero + r.subnormal)))
 
-    def range_table(self) -> Table:
+    def range_table(self, most: int | None = _SHOWN) -> Table:
         """Tensors that become infinite in 16 bits, or lose a hundredth of their elements."""
         largest, smallest = LARGEST[self.narrow], SMALLEST[self.narrow]
         table = Table(
@@ -215,7 +223,7 @@ class PrecisionAdvice:
         for name in ("largest", "smallest", "infinite", "subnormal", "zero"):
             table.add_column(name, justify="right")
         unfit = self._unfit()
-        for r in unfit[:_SHOWN]:
+        for r in unfit[:most]:
             table.add_row(
                 escape(one_line(r.name)) + (" (weight)" if r.kind == "weight" else ""),
                 escape(one_line(r.layer)),
@@ -223,15 +231,52 @@ class PrecisionAdvice:
                 f"{r.smallest:.3g}",
                 *(f"{share:.2%}" if share else "" for share in (r.overflow, r.subnormal, r.zero)),
             )
-        if len(unfit) > _SHOWN:
-            table.caption = f"{len(unfit) - _SHOWN} more (--json has all)"
+        if most is not None and len(unfit) > most:
+            table.caption = f"{len(unfit) - most} more (--json has all)"
         return table
 
     def to_json(self) -> str:
         """The report as JSON; infinities are text."""
         document = dataclasses.asdict(self)
+        del document["graph"]  # the model's file has it
         document |= {"ok": self.ok, "precision": self.precision, "summary": self.summary()}
         return json_text(document)
+
+    def to_html(self) -> str:
+        """The report as one HTML file: layers in the colour of their errors, and both tables."""
+        document = {
+            "model": self.model,
+            "device": self.device,
+            "ok": self.ok,
+            "summary": self.summary(),
+            "notes": list(self.notes()),
+            "over": "over it, or to stay in fp32",
+            "rows": [self._page_row(layer) for layer in self._ranked()],
+        }
+        beyond = f"Tensors beyond {self.narrow}"
+        tables = [
+            page_table(self.table(None), f"What layers add to the error in {self.narrow}", "rows"),
+            *([page_table(self.range_table(None), beyond)] if self._unfit() else []),
+        ]
+        return check_page(document, self.graph, tables)
+
+    def _page_row(self, layer: LayerAdvice) -> dict[str, Any]:
+        """A layer as pages have it: the output's error where it alone is in 16 bits."""
+        sides = {}
+        if layer.alone is not None:
+            share = {} if layer.share is None else {"share of the error": f"{layer.share:.1%}"}
+            sides[f"alone in {self.narrow}"] = {
+                "ok": layer.alone <= self.tolerance,
+                "excess": layer.alone / self.tolerance,
+                "told": {**share, "the output's error": layer.alone, "its own error": layer.own},
+            }
+        ops = ", ".join(dict.fromkeys(layer.ops))
+        return {
+            **dict.fromkeys(("layer", "node", "output"), layer.name),
+            "title": f"{layer.name}: {ops}, in {'fp32' if layer.keep else self.narrow}",
+            "ok": not layer.keep,
+            "sides": sides,
+        }
 
     def __rich__(self) -> RenderableType:
         tables = [self.table(), *([self.range_table()] if self._unfit() else [])]
