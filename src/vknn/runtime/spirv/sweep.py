@@ -69,7 +69,7 @@ def _starts(code: np.ndarray) -> np.ndarray | None:
     jumps = [np.minimum(jump, end + 1)]
     while len(jumps) < 5:
         jumps.append(jumps[-1].take(jumps[-1]))
-    at, far, listed = words.HEADER_WORDS, memoryview(jumps.pop()), list[int]()
+    at, far, listed = words.HEADER_WORDS, jumps.pop().data, list[int]()
     while at < end:
         listed.append(at)
         at = far[at]
@@ -126,9 +126,9 @@ class _Module:
         self._marks = bytearray(len(self._code))
         self._kept = np.frombuffer(self._marks, bool)
         self._marks[: words.HEADER_WORDS] = b"\1" * words.HEADER_WORDS
-        self._starts, self._ends, self._at = starts[:-1], starts[1:], memoryview(starts)
+        self._starts, self._ends, self._at = starts[:-1], starts[1:], starts.data
         self._kinds = self._code[self._starts] & 0xFFFF
-        self._opcodes = memoryview(self._kinds)
+        self._opcodes = self._kinds.data
         self._functions = self._indices(words.FUNCTION)
         self._calls, self._phis = self._indices(_CALL), self._indices(words.PHI)
         labels = np.flatnonzero(self._kinds == words.LABEL)
