@@ -77,6 +77,10 @@ def test_layers_on_a_circle_and_many_layers(shown: Shown) -> None:
     page = shown(made, verification(made, wrong=7))
     page.scroll_to("check", "#check article")
     assert page.value("document.querySelectorAll('#check article').length") == 1
+    table = page.texts("#check-table-0 tbody td:first-child")
+    assert len(table) == 300 and table[:2] == ["⚠ layer 7", "layer 0"]
+    assert "300 of 3,001 rows" in page.text("#check")
+    assert page.value("performance.getEntriesByName('vknn-drawn')[0].startTime") < 4000
 
 
 def test_a_page_without_a_check_has_no_part_for_it(shown: Shown) -> None:

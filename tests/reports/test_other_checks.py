@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,13 +10,17 @@ import numpy as np
 import pytest
 from tests import precision_models
 from tests.faulty_layer import SHAPE, write_faulty_model
+from tests.reports.checks import chained
 from tests.reports.chromium import Page
+from tests.reports.documents import document
 from tests.small_model import SHAPE as SMALL
 from tests.small_model import write_small_model
 
 from vknn.cli.main import main
 from vknn.crosscheck import advise, against, compare_records, dump, search, verify_over
 from vknn.crosscheck.tensors import write_tensors
+from vknn.errors import VknnError
+from vknn.reports.data import report_data
 
 Opened = Callable[[str], Page]
 Arrays = dict[str, np.ndarray]
@@ -148,6 +153,15 @@ def test_names_are_text(opened: Opened, record: Arrays) -> None:
     tab = opened(compare_records(hostile, {**wrong(record), name: record["dw"] + 1}).to_html())
     assert tab.value("typeof window.hacked") == "undefined"
     assert f"⚠ {name}" in tab.texts("#check-table-0 td:first-child")
+
+
+def test_json_of_many_inputs_is_for_no_profile(model: Path, tmp_path: Path) -> None:
+    records = [{"data": np.full(SMALL, n, np.float32)} for n in range(2)]
+    report = verify_over(model, records, device="numpy")
+    with pytest.raises(VknnError, match="not those of one input: vknn verify --html writes"):
+        report_data(chained(document(4)), json.loads(report.to_json()))
+    report.save_html(tmp_path / "page.html")
+    assert "Operators over 2 inputs" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
 def test_the_commands(model: Path, record: Arrays, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 // The cross-check: layers in the colour of their errors, and what is known of each.
 
 const SHADES = [[0.01, "e0", "up to 1 % of what is allowed"], [0.1, "e1", "up to 10 %"], [1, "e2", "within tolerance"], [Infinity, "e3", "over it"]];
+const MOST_ROWS = 300; // of a table
 const check = data.check;
 
 function shadeOf(rows) {
@@ -42,6 +43,7 @@ function sortKey(text) {
 
 function checkTable(table, number, told) {
   const rows = table.rows.map((cells, at) => ({ cells, at }));
+  if (rows.length > MOST_ROWS) rows.sort((a, b) => table.wrong[b.at] - table.wrong[a.at]);
   const columns = table.columns.map(([name, kind], i) => [
     name, kind,
     (row) => (kind === "number" ? sortKey(row.cells[i]) : row.cells[i]),
@@ -52,7 +54,7 @@ function checkTable(table, number, told) {
   const made = grid(`check-table-${number}`, table.title, columns, rows, (row) => {
     made.choose(row);
     if (of[row.at]) tell(told, made.node, [rowParts(of[row.at])]);
-  });
+  }, MOST_ROWS);
   return [el("h3", {}, table.title), made.node];
 }
 

@@ -1,8 +1,9 @@
 // A table whose columns sort, and whose rows are reached by keyboard.
 
 // ``columns``: [name, kind, what a row is sorted by, its text, its class or ""], all of a row.
-// ``enter(row)``: what a click or Enter does. Returns {node, choose(row)}.
-function grid(id, name, columns, rows, enter) {
+// ``enter(row)``: what a click or Enter does. ``most``: rows that are elements, the first in their
+// order, since thousands of them take seconds. Returns {node, choose(row)}.
+function grid(id, name, columns, rows, enter, most = Infinity) {
   const order = { column: null, down: true };
   const body = el("tbody", { role: "rowgroup" });
   let [shown, active, chosen] = [rows, 0, null];
@@ -42,6 +43,7 @@ function grid(id, name, columns, rows, enter) {
       const by = order.down ? -1 : 1;
       shown.sort((a, b) => by * (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0));
     }
+    shown = shown.slice(0, most);
     active = 0;
     body.replaceChildren(...shown.map((row, i) => el("tr", { role: "row", id: `${id}-${i}`, "aria-rowindex": i + 2 }, ...columns.map((column) => cell(row, column)))));
     mark();
@@ -76,8 +78,9 @@ function grid(id, name, columns, rows, enter) {
   const table = el("table", { id, class: "grid-rows", role: "grid", "aria-label": name, "aria-readonly": "true", "aria-rowcount": rows.length + 1 }, head, body);
   const box = el("div", { class: "scroller", tabindex: 0, role: "group", "aria-label": `Rows of ${name}`, on: { keydown: press, click } }, table);
   place();
+  const note = rows.length > most ? el("p", { class: "status" }, `The first ${fixed(most, 0)} of ${fixed(rows.length, 0)} rows: sort by a column for others.`) : "";
   return {
-    node: box,
+    node: el("div", {}, box, note),
     choose(row) {
       chosen = row;
       const at = shown.indexOf(row);
