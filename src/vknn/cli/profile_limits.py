@@ -31,6 +31,6 @@ def note_missing(profile: Profile, remedy: str) -> None:
 
 
 def measuring(device: str) -> str:
-    """What measures a device's limits, for profiles of it from then on."""
+    """Words about the command that measures a device's limits, for profiles from then on."""
     chosen = "" if device in _USUAL else f" --device {shlex.quote(device)}"
     return f"`vknn bench --device-limits{chosen}` measures them, once for a device and driver"

@@ -72,7 +72,7 @@ class CounterProfile:
         return cls(model, device, counters, by, entries, values.reshape(shape), passes)
 
     def document(self) -> dict[str, Any]:
-        """What a profile's file keeps of it (docs/vkprof.md); null where a value is no number."""
+        """The part of it in a profile's file (docs/vkprof.md); null where a value is no number."""
         rows = [
             {**asdict(entry), "values": [float(v) if np.isfinite(v) else None for v in values]}
             for entry, values in zip(self.entries, self.values, strict=True)

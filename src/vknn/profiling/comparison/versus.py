@@ -53,8 +53,8 @@ class ProfiledSetting:
 
     @cached_property
     def quick(self) -> list[str]:
-        """What keeps a process from compiling what nobody would see; nothing where that is older
-        than the option."""
+        """The option that keeps a process from compiling what nobody would see; none where its
+        vknn is older than that."""
         if self.sources == _sources():
             return [_QUICK]
         asked = subprocess.run(
