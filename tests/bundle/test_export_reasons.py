@@ -12,6 +12,7 @@ from tests.onnx_writer import graph, model, node, save, simple, value
 
 import vknn
 from vknn.bundle import Bundle, schema
+from vknn.bundle.schema import StepKind
 from vknn.cli.main import main
 from vknn.errors import ExportError, InputError
 from vknn.graph import DType
@@ -115,6 +116,18 @@ def test_constants_of_any_type_are_outputs(tmp_path: Path) -> None:
     assert np.frombuffer(read.blob(told["s"]["blob"]), np.int64).tolist() == [2, 3]
     assert np.frombuffer(read.blob(told["u"]["blob"]), np.uint32).tolist() == [3_000_000_000, 7]
     assert np.frombuffer(read.blob(told["d"]["blob"])).tolist() == [0.1, -1e300]
+
+
+def test_copies_of_float16_are_of_any_size(tmp_path: Path) -> None:
+    """What is joined of an odd number of halves is no whole word; readers take that."""
+    body = [node("Relu", "x", "a"), node("Relu", "b", "c"), node("Concat", "a c", axis=0)]
+    inputs = [value("x", (3,)), value("b", (5,))]
+    path = save(model(graph(body, inputs, [value("y", (8,))])), tmp_path)
+    vknn.export(path, tmp_path / "net.vkb", targets="adreno-7xx", precision="fp16")
+    read = Bundle.open(tmp_path / "net.vkb")
+    steps = read.tables[schema.STEP]
+    copies = steps[steps["kind"] == StepKind.COPY]
+    assert any(copies["nbytes"] % 4) and any(copies["target_offset"] % 4)
 
 
 @pytest.mark.parametrize(("factor", "answers"), [(1e20, 1), (1e30, 1), (1e38, 0)])

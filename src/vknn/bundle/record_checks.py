@@ -1,8 +1,8 @@
 """Checks of a bundle's records: ranges, roles, sizes, and what steps may do with buffers.
 
-What a runner checks too (``runner/check.c``), so that tools refuse what it refuses. That copies and
-states are of whole words, which is a rule of the format, is checked here alone. Sums are of 64
-bits, of numbers that are below the file's size or of 32 bits, and so cannot overflow.
+What a runner checks too (``runner/check.c``), so that tools refuse what it refuses. That states are
+of whole words, which is a rule of the format, is checked here alone. Sums are of 64 bits, of
+numbers that are below the file's size or of 32 bits, and so cannot overflow.
 """
 
 from __future__ import annotations
@@ -158,7 +158,6 @@ def _check_copies(copies: np.ndarray, buffers: np.ndarray) -> None:
     _written(copies["target"], buffers)
     for field in ("source_offset", "target_offset", "nbytes"):
         _all(copies[field] < _MOST_BYTES, record, f"a copy's {field} is absurd")
-        _all(copies[field] % 4 == 0, record, f"a copy's {field} is not a multiple of 4")
     _all(copies["nbytes"] > 0, record, "a copy of nothing")
     starts = []
     for end in ("source", "target"):
