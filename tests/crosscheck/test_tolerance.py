@@ -8,6 +8,7 @@ import pytest
 from vknn.crosscheck import UNIT, allowances, compare
 from vknn.graph import DType, Op
 from vknn.ops.attention import Attention, LinearAttention, RotaryEmbedding
+from vknn.ops.chain import Chain
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.convolution.conv_transpose import ConvTranspose
 from vknn.ops.convolution.deform_conv import DeformConv
@@ -32,7 +33,7 @@ from vknn.ops.normalization import LRN, BatchNormalization, LayerNormalization
 from vknn.ops.pooling.pool import AveragePool, GlobalAveragePool, MaxPool
 from vknn.ops.quantized.linear import DequantizeLinear, QuantizeLinear
 from vknn.ops.recurrent.rnn import LSTM
-from vknn.ops.reduction import Softmax
+from vknn.ops.reduction import LogSoftmax, Softmax
 from vknn.ops.sampling.resize import Resize
 
 random = np.random.default_rng(5)
@@ -267,3 +268,27 @@ def test_attention_with_large_scores_that_are_near_each_other() -> None:
     moved = op.reference(q, k, v)[0] - op.reference(q, k[:, ::-1], v)[0]
     assert (np.abs(moved) < bound.allowed).all()
     assert bound.allowed.max() < 0.1
+
+
+@pytest.mark.parametrize("last", [Softmax(-1), LogSoftmax(-1)], ids=lambda op: op.type_name)
+@pytest.mark.parametrize("unit", [UNIT, 1e-2])
+def test_shares_move_as_much_as_what_they_are_made_of(last: Op, unit: float) -> None:
+    """What a chain's product is allowed moves its shares, and nothing else of its size does."""
+    a = random.standard_normal((5, 20)).astype(np.float32)
+    b = random.standard_normal((20, 10)).astype(np.float32)
+    (y,) = MatMul().reference(a, b)
+    (before,) = allowances(MatMul(), [a, b], [y], unit=unit)
+    (own,) = allowances(last, [y], last.reference(y), unit=unit)
+    op = Chain((MatMul(), last), (2, 0))
+    (bound,) = allowances(op, [a, b], op.reference(a, b), unit=unit)
+    room = bound.allowed - own.allowed
+    wide = y.astype(np.float64)
+    (exact,) = last.reference(wide)
+    moved = [
+        np.abs(last.reference(wide + signs * before.allowed)[0] - exact)
+        for signs in random.choice([-1.0, 1.0], (500, *y.shape))
+    ]
+    largest = np.max(moved, axis=0)
+    assert (largest <= room * (1 + 1e-6)).all()
+    if isinstance(last, Softmax) and unit == UNIT:
+        assert (room <= 2 * largest).all()

@@ -20,6 +20,7 @@ from vknn.ops.convolution.deform_conv import DeformConv
 from vknn.ops.matmul import MatMul, Projections
 from vknn.ops.normalization import LayerNormalization
 from vknn.ops.quantized.blocks import MatMulNBits
+from vknn.ops.reduction import LogSoftmax, Softmax, softmax
 
 Arrays = Sequence[np.ndarray | None]
 Rule = Callable[[Any, Arrays, np.ndarray], tuple[np.ndarray, float]]
@@ -107,6 +108,8 @@ def carried(op: Op, inputs: Arrays, allowed: np.ndarray) -> np.ndarray:
     """Error of the result that one of the first input up to ``allowed`` makes."""
     if isinstance(op, LayerNormalization):
         return finite(_through_normalization(op, inputs, allowed))
+    if isinstance(op, Softmax | LogSoftmax):
+        return finite(_through_softmax(op, inputs, allowed))
     return finite(absolute(op, without_bias(op, (allowed, *inputs[1:]))))
 
 
@@ -124,6 +127,26 @@ def _through_normalization(
     moved = error + error.mean(axis=axes, keepdims=True)
     moved = moved + place * (place * error).mean(axis=axes, keepdims=True)
     return moved * (1.0 if scale is None else np.abs(scale))
+
+
+def _through_softmax(op: Softmax | LogSoftmax, inputs: Arrays, allowed: np.ndarray) -> np.ndarray:
+    """What the logarithms of the shares may move by, and the shares with them.
+
+    The logarithm of a share is x_i - log(sum_j exp(x_j)); with errors of up to e_j the sum changes
+    by a factor of at most sum_j y_j exp(e_j), and by no less than its inverse, by Jensen's
+    inequality. What a share loses the others gain.
+    """
+    x, wide = inputs[0], allowed.astype(np.float64)
+    assert x is not None
+    shares = softmax(x.astype(np.float64), op.axis)
+    with np.errstate(all="ignore"):
+        most = wide.max(axis=op.axis, keepdims=True, initial=0.0)
+        factor = (shares * np.exp(wide - most)).sum(axis=op.axis, keepdims=True)
+        moved = wide + most + np.log(factor)
+        if isinstance(op, LogSoftmax):
+            return moved
+        moved = np.fmin(shares * np.expm1(moved), 1.0)
+        return np.fmin(moved, moved.sum(axis=op.axis, keepdims=True) - moved)
 
 
 def without_bias(op: Op, inputs: Arrays) -> Arrays:
