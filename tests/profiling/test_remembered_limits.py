@@ -144,3 +144,17 @@ def test_a_cache_that_cannot_be_written_is_named(
     monkeypatch.setenv("VKNN_CACHE_DIR", str(tmp_path / "file"))
     with pytest.raises(VknnError, match="VKNN_CACHE_DIR names another directory"):
         remember_limits(device(), MEASURED)
+
+
+@pytest.mark.device
+def test_what_was_measured_is_shown_where_it_cannot_be_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("VKNN_CACHE_DIR", str(tmp_path / "file"))
+    monkeypatch.setattr("vknn.cli.bench.measure_limits", lambda *_, **__: MEASURED)
+    assert main(["bench", "--device-limits", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out) == json.loads(MEASURED.to_json())
+    assert "the limits are not remembered: " in err
+    assert "VKNN_CACHE_DIR names another directory" in err

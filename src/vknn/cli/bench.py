@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -93,8 +94,9 @@ def _device_limits(args: argparse.Namespace) -> None:
     selector = "auto" if args.device == "vulkan" else args.device
     with open_device(selector) as device, progress("limits", args.json) as tell:
         limits = measure_limits(device, progress=tell)
-        kept = _remembered(device, limits)
-        remember_limits(device, limits)
+        kept, reason = _remembered(device, limits)
+    if reason is not None:  # the measurement is good all the same
+        print(f"vknn: the limits are not remembered: {reason}", file=sys.stderr)
     if args.json:
         write_json(limits.to_json())
     else:
@@ -103,11 +105,16 @@ def _device_limits(args: argparse.Namespace) -> None:
             show(f"plans for this device are estimated by these figures from now on ({kept})")
 
 
-def _remembered(device: Device, limits: Limits) -> Path | None:
-    """The file that keeps the figures for plans to come; None where they are not kept."""
-    if limits.speeds is None:
-        return None
-    return measured_speeds.store(environment.read().cache_path(), device.snapshot, limits.speeds)
+def _remembered(device: Device, limits: Limits) -> tuple[Path | None, VknnError | None]:
+    """The file that keeps the figures for plans to come, None where they are not; or why not."""
+    kept, folder = None, environment.read().cache_path()
+    try:
+        remember_limits(device, limits)
+        if limits.speeds is not None:
+            kept = measured_speeds.store(folder, device.snapshot, limits.speeds)
+    except VknnError as error:
+        return None, error
+    return kept, None
 
 
 @contextmanager
