@@ -1,4 +1,4 @@
-"""How often comparisons are right: a network with itself, and with one layer made 10 % slower.
+"""Counts of right comparisons: a network with itself, and with one layer made 10 % slower.
 
     python benchmarks/comparisons.py net.param --random-weights --shape data=3,224,224 \
         --layer conv2_2/expand --folder DIR             # goes on where it was stopped
@@ -114,7 +114,7 @@ def comparison(arguments: list[str], own: Path, other: Path) -> dict[str, Any]:
 
 
 def outcome(found: dict[str, Any], layer: str) -> dict[str, Any]:
-    """What a comparison said of the whole, of the layer, and of which others."""
+    """Words of a comparison for the whole and the layer, and the other layers that it named."""
     rows = found["comparison"]["rows"]
     [row] = [row for row in rows if row["layers"] == [layer]]
     called = [r for r in rows if r["word"] in ("slower", "faster") and r is not row]
