@@ -22,12 +22,17 @@ MODEL = ROOT / "tools" / "demo_model" / "digits.param"
 COMMANDS = {
     "compiled": "tools/null_devices run navi31 vknn profile digits.param --device vulkan:0 "
     "--null-device --compiled --limit 4",
+    "counter_list": "vknn profile digits.param --counters list",
     "counters": "vknn profile digits.param --counters dispatches,groups,busy --limit 4",
     "save": "vknn profile digits.param --runs 20 --limit 3 --save digits.vkprof",
     "report": "vknn report digits.vkprof --sort time --limit 4",
-    "versus": 'vknn profile digits.param --runs 20 --versus "--disable fusion" --keep turns',
+    "versus": 'vknn profile digits.param --versus "--disable fusion" --keep turns',
     "compare": "vknn compare turns/before turns/after --in-turn --sort time --limit 3",
+    "files": "vknn compare turns/before turns/after --in-turn --sort time --limit 1 "
+    "--markdown speed.md --junit speed.xml",
 }
+#: Files that these write, and how they are shown.
+SHOWN = {"markdown": "cat speed.md", "junit": "head -5 speed.xml"}
 #: Those that need RenderDoc (Debian: renderdoc); without it what was recorded last stays.
 CAPTURE = "vknn profile digits.param --capture renderdoc"
 CAPTURED = {
@@ -67,6 +72,7 @@ def page() -> str:
     return TEMPLATE.read_text(encoding="utf-8").format(
         tool="tools/profiles_page.py",
         **COMMANDS,
+        **SHOWN,
         capture=CAPTURE,
         **CAPTURED,
         traced=TRACED,
@@ -98,6 +104,8 @@ def record() -> None:
             source = MODEL.with_suffix(suffix)
             (Path(folder) / source.name).write_bytes(source.read_bytes())
         outputs = {name: _output(command, folder) for name, command in COMMANDS.items()}
+        for name, command in SHOWN.items():
+            outputs[name] = _text(shlex.split(command), folder, dict(os.environ))
         outputs["traced"] = _text([sys.executable, "-c", TRACED], folder, dict(os.environ))
         outputs |= captured(folder)
     RECORDED.write_text(json.dumps(outputs, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

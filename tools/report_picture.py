@@ -5,6 +5,8 @@
     python tools/report_picture.py report.html docs/report.png --select dispatch=1
     vknn verify squeezenet_v1.1.param --precision fp16 --metrics --html check.html
     python tools/report_picture.py check.html docs/check.png --select layer=3 --height 2000
+    vknn profile squeezenet_v1.1.param --versus "--disable winograd" --html comparison.html
+    python tools/report_picture.py comparison.html docs/comparison.png --height 1300
 
 Needs Chromium (Debian: apt-get install chromium). The pictures of docs/ are made this way.
 """
