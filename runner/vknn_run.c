@@ -296,11 +296,11 @@ static void add_quoted(text *t, const char *before, const char *value) {
     add(t, "\"");
 }
 
-enum { DECIMAL = 32 };
+enum { NUMBER_ROOM = 32 };
 /* A number with a point, whatever the app's locale has in its place, of however many bytes. */
-static const char *decimal(char text[DECIMAL], double value) {
+static const char *decimal(char text[NUMBER_ROOM], double value) {
     char *to = text;
-    snprintf(text, DECIMAL, "%.7g", value);
+    snprintf(text, NUMBER_ROOM, "%.7g", value);
     for (const char *at = text; *at; at++)
         if (strchr("+-0123456789aefin", *at)) *to++ = *at;
         else if (to == text || to[-1] != '.') *to++ = '.';
@@ -1357,7 +1357,7 @@ static vknn_status see_states(vknn_net *net) {
 static vknn_status finish(vknn_net *net, int which) {
     NET(net);
     const uint64_t slice = 10000000;
-    char seconds[DECIMAL];
+    char seconds[NUMBER_ROOM];
     for (uint64_t left = net->limit; net->in_flight >> which & 1; left -= left < slice ? left : slice) {
         VkResult code = c->vk.WaitForFences(
             c->device, 1, &net->fences[which], VK_TRUE, left < slice ? left : slice);
@@ -2112,7 +2112,7 @@ static uint64_t compared(vknn_net *net, const vkb_example *e, text *t, int json)
     const number count = bytes / size, answers = blob->nbytes / size;
     const int wide = p->type == VKB_TYPE_INT64 || p->type == VKB_TYPE_UINT64; /* than doubles tell apart */
     double most = 0;
-    char digits[3][DECIMAL];
+    char digits[3][NUMBER_ROOM];
     const char *quote;
     if (bytes != blob->nbytes) {
         if (json) add(t, ", \"wrong\": %llu, \"elements\": %llu, \"expected\": %llu", answers, count, answers);
@@ -2226,7 +2226,7 @@ static vknn_status write_profile(vknn_net *net, uint32_t runs, const double *tim
     const bundle *b = &net->file;
     const double unit = (double)c->facts.base.limits.timestampPeriod / 1000 / runs;
     text t = {.options = &c->options};
-    char at[DECIMAL], took[DECIMAL];
+    char at[NUMBER_ROOM], took[NUMBER_ROOM];
     double end = 0;
     int first = 1;
     add_about(net, &t);
