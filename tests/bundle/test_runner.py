@@ -62,9 +62,9 @@ def test_weight_of_several_pieces(tmp_path: Path, library: Path, staged: bool) -
     ("model", "shapes"),
     [
         ("ncnn/squeezenet_v1.1.param", {"data": (3, 227, 227)}),
-        ("ncnn/RFB-320.param", {}),
+        ("ncnn/RFB-320.param", {"input": (3, 240, 320)}),
         ("onnx/mnist_cntk.onnx", {}),
-        ("onnx/openseeface_lm0.onnx", {}),
+        ("onnx/openseeface_lm0.onnx", {"input": (1, 3, 224, 224)}),
         ("coreml/mnistCNN.mlmodel", {}),
     ],
 )
