@@ -18,6 +18,8 @@ for job in json.loads(sys.argv[1]):
     if job["name"] == "bad":
         {bad}
     print(json.dumps({{"name": job["name"]}}), flush=True)
+if job["name"] == "release":
+    os.abort()
 """
 
 
@@ -35,18 +37,21 @@ def test_one_line_and_the_rest_goes_on(
 ) -> None:
     begun: list[str] = []
 
-    def start(device: str, program: list[str], seconds: int, **more: str) -> Any:
+    def begin(device: str, program: list[str], said: Any, **more: str) -> Any:
         begun.append(program[-1])
         command = [sys.executable, "-c", CHILD.format(bad=bad), program[-1]]
-        options: dict[str, Any] = {"capture_output": True, "text": True, "check": False}
-        return subprocess.run(command, timeout=seconds, **options)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said)
 
-    monkeypatch.setattr(jobs, "start", start)
+    monkeypatch.setattr(jobs, "begin", begin)
     with pytest.raises(pytest.fail.Exception) as failure:
         jobs.do("navi21", JOBS, 3)
     assert str(failure.value) == line
     assert len(begun) == 2 and "bad" not in begun[1] and '"c"' in begun[1]
     assert [found["name"] for found in jobs.do("navi21", JOBS[::2], 3)] == ["a", "c"]
+    released = [JOBS[0], {"name": "release", "arithmetic": "fp32"}]
+    with pytest.raises(pytest.fail.Exception) as failure:
+        jobs.do("navi21", released, 3)
+    assert "navi21: behind the last one: the process was ended by SIGABRT" in str(failure.value)
 
 
 def test_a_shim_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

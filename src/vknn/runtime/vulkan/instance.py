@@ -179,9 +179,7 @@ def _extensions(layer: str | None = None) -> set[str]:
     """Extensions of the loader and its drivers, or of a layer."""
     code, names = structs.listed(
         "VkExtensionProperties",
-        partial(
-            lib.vkEnumerateInstanceExtensionProperties, layer.encode() if layer else ffi.NULL
-        ),
+        partial(lib.vkEnumerateInstanceExtensionProperties, layer.encode() if layer else ffi.NULL),
         lambda extension: ffi.string(extension.extensionName).decode(),
     )
     check(code, "listing the Vulkan instance's extensions")
