@@ -34,13 +34,12 @@ OPEN_SHAPES = {
     "squeezenet_v1.1": (3, 227, 227),
     "nanodet_m": (3, 320, 320),
 }
-#: precision, arithmetic, parts switched off: the last one stages transfers on any device.
+#: precision, arithmetic.
 MODES = {
-    "fp32": ("fp32", "fp32", ()),
-    "fp16": ("fp16", "fp32", ()),
-    "fp16-arithmetic": ("fp16", "fp16", ()),
-    "bf16": ("bf16", "fp32", ()),
-    "staged": ("fp32", "fp32", ("unified",)),
+    "fp32": ("fp32", "fp32"),
+    "fp16": ("fp16", "fp32"),
+    "fp16-arithmetic": ("fp16", "fp16"),
+    "bf16": ("bf16", "fp32"),
 }
 #: Devices without float16 arithmetic, which "fp16-arithmetic" needs.
 WITHOUT_HALF_ARITHMETIC = ("polaris10", "polaris12")
@@ -68,7 +67,7 @@ def named_devices(names: Sequence[str], quick: Sequence[str]) -> list[Any]:
 
 def model_job(path: Path, mode: str) -> dict[str, Any]:
     """The job that runs a model."""
-    precision, arithmetic, disable = MODES[mode]
+    precision, arithmetic = MODES[mode]
     shape = NETWORKS.get(path.stem) if path.parent.parent.name == "benchmark" else None
     if shape is None:
         shape = next((s for part, s in OPEN_SHAPES.items() if part in path.name), None)
@@ -80,13 +79,12 @@ def model_job(path: Path, mode: str) -> dict[str, Any]:
         "arrays": str(path.with_suffix(".expected.npz")) if path.suffix == ".onnx" else None,
         "precision": precision,
         "arithmetic": arithmetic,
-        "disable": list(disable),
     }
 
 
 def ops_job(family: str, mode: str) -> dict[str, Any]:
     """The job that runs every op case of a family by every candidate."""
-    precision, arithmetic, _ = MODES[mode]
+    precision, arithmetic = MODES[mode]
     return {
         "kind": "ops",
         "name": f"{family} {mode}",
