@@ -188,6 +188,18 @@ def run_stream(job: dict[str, Any], folder: Path) -> dict[str, Any]:
         return {"families": core.families, "own_queue": core.copies not in (None, core.queue)}
 
 
+def run_chain(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A chain of dispatches, with the barriers between them or, which is wrong, without."""
+    from tests.runtime.chains import WEIGHT
+    from tests.runtime.plans import chain_plan, shaders
+
+    with open_device(DEVICE) as device:
+        plan = chain_plan(WEIGHT, barriers=job["barriers"])
+        with Executable(device, plan, shaders=shaders) as executable:
+            executable.run({"x": WEIGHT})
+    return {}
+
+
 def _cases(family: str) -> Iterator[tuple[Any, dict[str, Any]]]:
     cases = list(FAMILIES[family]())
     for case in [*cases, *with_epilogues(cases)]:
@@ -210,6 +222,7 @@ KINDS: dict[str, Callable[[dict[str, Any], Path], dict[str, Any]]] = {
     "ops": run_ops,
     "convolutions": run_convolutions,
     "stream": run_stream,
+    "chain": run_chain,
 }
 
 
