@@ -108,10 +108,9 @@ def run_model(device: Device, job: dict[str, Any], folder: Path) -> dict[str, An
 def _of_program(program: Program, way: str) -> dict[str, Any]:
     host = sorted({n.op.type_name for n, place in program.placement.items() if place == "host"})
     made = [s.executable for s in program.segments if s.executable is not None]
-    below = sorted(set[str]().union(*map(of_executable, made)))
     staged = [any(each) for each in zip(*(e._host_io.staged for e in made), strict=True)]
     counts = {"segments": len(program.segments), **_counts(program.plans)}
-    return {"host": host, "below": below, way: staged, **counts}
+    return {"host": host, way: staged, **counts}
 
 
 def run_floors(job: dict[str, Any], folder: Path) -> dict[str, Any]:
