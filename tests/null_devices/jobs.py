@@ -44,6 +44,8 @@ MODES = {
 #: Devices without float16 arithmetic, which "fp16-arithmetic" needs.
 WITHOUT_HALF_ARITHMETIC = ("polaris10", "polaris12")
 SECONDS = 300
+#: Beginnings of lines that a driver or its shim may print; any other one is an error.
+SAID = {"Unknown drm_i915_query_item": "Intel's shim does not know a question of the driver"}
 
 
 def selected_devices(default: tuple[str, ...] = DEVICES) -> tuple[str, ...]:
@@ -141,14 +143,16 @@ def do(device: str, jobs: Sequence[dict[str, Any]], seconds: int = SECONDS) -> l
         pytest.skip(f"{device} has no 16-bit arithmetic")
     found: list[dict[str, Any]] = []
     ended: dict[str, str] = {}
+    failed: list[str] = []
     while left := jobs[len(found) + len(ended) :]:
-        done, end = _in_a_child(device, left, seconds)
+        done, end, said = _in_a_child(device, left, seconds)
         found += done
+        failed += [f"{device}: the driver says: {line}" for line in said]
         if len(done) < len(left):
             ended[left[len(done)]["name"]] = end or "ended early"
         elif end:
             ended["behind the last one"] = end
-    failed = [f"{device}: {job['name']}: {job['error']}" for job in found if "error" in job]
+    failed += [f"{device}: {job['name']}: {job['error']}" for job in found if "error" in job]
     failed += [f"{device}: {name}: the process {end}" for name, end in ended.items()]
     if failed:
         pytest.fail("\n".join(failed), pytrace=False)
@@ -157,8 +161,10 @@ def do(device: str, jobs: Sequence[dict[str, Any]], seconds: int = SECONDS) -> l
 
 def _in_a_child(
     device: str, jobs: Sequence[dict[str, Any]], seconds: int
-) -> tuple[list[dict[str, Any]], str]:
-    """What the first of the jobs found, and how the process ended, "" where all is well."""
+) -> tuple[list[dict[str, Any]], str, list[str]]:
+    """What the first of the jobs found, and how the process ended: "" and unexpected lines of the
+    driver's where it went to its end.
+    """
     program = ["-m", "tests.null_devices.child", json.dumps(list(jobs))]
     variables = {"VKNN_VALIDATE": "2", "VKNN_NULL_DEVICE": "1"}
     variables["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ["PYTHONPATH"]])
@@ -166,10 +172,14 @@ def _in_a_child(
         with begin(device, program, said, **variables) as process:
             output, silent = _output(process, seconds)
         said.seek(0)
-        end = "" if process.returncode == 0 else _end(process.returncode, said.read())
+        text = said.read()
+    found = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
     if silent:
-        end = f"took more than {seconds} s"
-    return [json.loads(line) for line in output.splitlines() if line.startswith("{")], end
+        return found, f"took more than {seconds} s", []
+    if process.returncode:
+        return found, _end(process.returncode, text), []
+    lines = dict.fromkeys(text.splitlines())
+    return found, "", [line for line in lines if line and not line.startswith((*SAID,))]
 
 
 def _output(process: subprocess.Popen[bytes], seconds: int) -> tuple[str, bool]:
