@@ -20,6 +20,13 @@ THREAD = ("-fsanitize=thread", "-DKEEP_LIBRARIES")
 LEAKS = "leak:libvulkan\nleak:libLLVM\n"
 #: Neither are built with the sanitizer, which then misunderstands what they do with mutexes.
 TSAN_OPTIONS = "ignore_noninstrumented_modules=1:report_mutex_bugs=0:exitcode=66"
+#: glibc gives each thread of a driver an arena of its own, and keeps what is freed there: up to 1,160
+#: pages come and go without any leak. With one arena that returns blocks of 64 KiB: -155 to 229 pages.
+ONE_ARENA = {
+    "MALLOC_ARENA_MAX": "1",
+    "MALLOC_TRIM_THRESHOLD_": "65536",
+    "MALLOC_MMAP_THRESHOLD_": "65536",
+}
 
 
 @pytest.fixture(scope="module")
@@ -69,12 +76,12 @@ def test_races_are_seen(net: Made) -> None:
 
 
 def test_opened_and_closed(net: Made) -> None:
-    run(build.program(SOURCE), "opens", net.path, 20)
+    run(build.program(SOURCE), "opens", net.path, 20, **ONE_ARENA)
 
 
 @pytest.mark.slow
 def test_opened_and_closed_a_thousand_times(net: Made) -> None:
-    run(build.program(SOURCE), "opens", net.path, 1000)
+    run(build.program(SOURCE), "opens", net.path, 1000, **ONE_ARENA)
 
 
 WAYS = [(), ("-DVKNN_NO_THREADS",), ("-O3", "-DNDEBUG"), ("-DVKNN_STATIC_VULKAN", "-lvulkan")]
