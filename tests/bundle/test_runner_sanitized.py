@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.bundle import build
 from tests.bundle.networks import Made, small
+from tests.bundle.rebuilt import digits
 
 pytestmark = pytest.mark.device
 
@@ -55,6 +56,13 @@ def test_addresses(net: Made, tmp_path: Path) -> None:
     program = build.program(SOURCE, *ADDRESS)
     run(program, "options", net.path, **leaks(tmp_path))
     run(program, "threads", net.path, 1, **leaks(tmp_path))
+
+
+def test_calls_that_an_app_gets_wrong(tmp_path: Path) -> None:
+    """Names, sizes, orders of calls; a context that is destroyed before its nets."""
+    path = tmp_path / "digits.vkb"
+    path.write_bytes(digits("generic"))  # it has no example
+    run(build.program(SOURCE, *ADDRESS), "misuse", path, **leaks(tmp_path))
 
 
 def test_allocations_that_fail(net: Made, tmp_path: Path) -> None:
