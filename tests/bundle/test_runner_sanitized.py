@@ -21,8 +21,8 @@ THREAD = ("-fsanitize=thread", "-DKEEP_LIBRARIES")
 LEAKS = "leak:libvulkan\nleak:libLLVM\n"
 #: Neither are built with the sanitizer, which then misunderstands what they do with mutexes.
 TSAN_OPTIONS = "ignore_noninstrumented_modules=1:report_mutex_bugs=0:exitcode=66"
-#: glibc gives each thread of a driver an arena of its own, and keeps what is freed there: up to 1,160
-#: pages come and go without any leak. With one arena that returns blocks of 64 KiB: -155 to 229 pages.
+#: glibc gives each thread of a driver an arena of its own, and keeps what is freed there: up to
+#: 1,160 pages come and go without any leak. One arena that returns blocks of 64 KiB: -155 to 229.
 ONE_ARENA = {
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_TRIM_THRESHOLD_": "65536",
