@@ -33,14 +33,31 @@ typedef struct bundle { /* typed views into the file; a section that is missing 
 #define MOST_CONSTANTS 128
 enum { UNIFORM_TEXEL = 4, STORAGE_TEXEL = 5, STORAGE_BUFFER = 7 }; /* VkDescriptorType */
 
+/* Where a text is no UTF-8 any more, of which C++, Java and Swift make strings; its end, which a 0 is in front of
+ * or at, where all of it is. */
+static const char *utf8_end(const char *text, const char *end) {
+    const uint8_t *at = (const uint8_t *)text;
+    for (int ok; (const char *)at < end; text = (const char *)at) {
+        uint32_t first = *at++, more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+        ok = first < 0x80 || (first >= 0xc2 && first <= 0xf4
+            && !(first == 0xe0 && *at < 0xa0) && !(first == 0xed && *at > 0x9f)
+            && !(first == 0xf0 && *at < 0x90) && !(first == 0xf4 && *at > 0x8f));
+        while (ok && more--) ok = (*at++ & 0xc0) == 0x80;
+        if (!ok) break;
+    }
+    return text;
+}
+
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
 static void say(vknn_message *why, const char *format, ...) {
     va_list values;
+    if (!why) return;
     va_start(values, format);
-    if (why) vsnprintf(why->text, sizeof why->text, format, values);
+    vsnprintf(why->text, sizeof why->text, format, values);
     va_end(values);
+    for (char *at = why->text; *(at = (char *)(uintptr_t)utf8_end(at, at + strlen(at)));) *at = '?'; /* cut names */
 }
 
 /* CRC-32 as zlib computes it. Large tables are made anew, on the stack, where they pay for it. */
@@ -241,21 +258,13 @@ static vknn_status check_sections(bundle *b, vknn_message *why) {
     return VKNN_OK;
 }
 
-/* Texts are UTF-8, for C++, Java and Swift make strings of them; each one ends within the section. */
+/* Each text ends within the section. */
 static vknn_status check_texts(const bundle *b, vknn_message *why) {
-    const uint8_t *at = (const uint8_t *)b->strings, *end = at + b->strings_bytes;
-    int ok = b->strings_bytes && !at[0] && !end[-1];
-    while (ok && at < end) { /* the last byte is 0, so that nothing is read behind it */
-        uint32_t first = *at++, more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
-        ok = first < 0x80 || (first >= 0xc2 && first <= 0xf4
-            && !(first == 0xe0 && *at < 0xa0) && !(first == 0xed && *at > 0x9f)
-            && !(first == 0xf0 && *at < 0x90) && !(first == 0xf4 && *at > 0x8f));
-        while (ok && more--) ok = (*at++ & 0xc0) == 0x80;
-    }
-    if (ok) return VKNN_OK;
+    const char *end = b->strings + b->strings_bytes, *at = b->strings;
+    if (b->strings_bytes && !at[0] && !end[-1] && (at = utf8_end(at, end)) == end) return VKNN_OK;
     return say(why, "The bundle is damaged: strings, near byte %" PRIu64 ": texts are UTF-8 between a first "
-               "and a last zero byte. Write it anew with vknn export.",
-               (uint64_t)((const char *)at - b->strings)), VKNN_ERROR_FILE;
+               "and a last zero byte. Write it anew with vknn export.", (uint64_t)(at - b->strings)),
+           VKNN_ERROR_FILE;
 }
 
 /* Rules on records by themselves. */

@@ -134,7 +134,7 @@ CASES: dict[str, tuple[Change, str]] = {
     "data's sum": (entry(15, "crc", 5), "field crc: 5"),
     "first text": (text(0, 65), "strings, near byte 0"),
     "last text": (text(-1, 65), "strings, near byte 0"),
-    "byte alone": (text(2, 0x80), "strings, near byte 3"),
+    "byte alone": (text(2, 0x80), "strings, near byte 2"),
     "byte cut": (text(2, 0xC3), "strings, near byte"),
     "byte too long": (both(text(2, 0xE0), text(3, 0x80), text(4, 0x80)), "strings, near byte"),
     "surrogate": (both(text(2, 0xED), text(3, 0xA0), text(4, 0x80)), "strings, near byte"),
