@@ -217,6 +217,17 @@ def test_a_profile_becomes_tables_and_a_trace(
 
 
 @pytest.mark.device
+def test_a_disk_that_is_full_under_the_cache(program: Path, folder: Path) -> None:
+    """The answer is there, and no half of a cache."""
+    command = [program, "relu.vkb", "--input", "data=data.npy", "--cache", "full"]
+    full = "trap '' XFSZ; ulimit -f 0; exec \"$@\""  # writing is an error
+    done = subprocess.run(["bash", "-c", full, "bash", *command], cwd=folder, check=False)
+    assert done.returncode == 0 and not [*(folder / "full").iterdir()]
+    assert subprocess.run(command, cwd=folder, check=False).returncode == 0
+    assert [*(folder / "full").iterdir()], "where there is room it is written"
+
+
+@pytest.mark.device
 def test_another_bundle_than_the_pinned_one_is_refused(program: Path, folder: Path) -> None:
     told = Bundle.open(folder / "relu.vkb").sha256
     given = ["relu.vkb", "--input", "data=data.npy", "--sha256"]
