@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from vknn.plan import Dispatch
 from vknn.runtime.pipelines import PipelineKey, pipeline_keys, shipped
-from vknn.runtime.spirv.sweep import swept
+from vknn.runtime.spirv.kept_sweeps import kept_sweep
 
-_swept = functools.lru_cache(maxsize=256)(swept)
+_swept = functools.lru_cache(maxsize=256)(kept_sweep)
 
 
 def swept_keys(dispatches: Sequence[Dispatch]) -> list[PipelineKey]:
@@ -24,5 +24,5 @@ def swept_keys(dispatches: Sequence[Dispatch]) -> list[PipelineKey]:
 
 
 def forget() -> None:
-    """Modules that were swept before are swept anew: for measurements."""
+    """Modules that were swept before are read from disk anew, or swept: for measurements."""
     _swept.cache_clear()
