@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from vknn.bundle import schema
 from vknn.bundle.module_rules import facts_of, words_of
 from vknn.bundle.needs import Needs, needs
+from vknn.bundle.plan_rules import check_plan
 from vknn.bundle.schema import NONE, BufferRole, StepKind
 from vknn.bundle.tables import Tables
 from vknn.plan import Access, Barrier, Copy, DeviceLimits, Dispatch, Fill, Plan, Role, Step
@@ -46,9 +47,10 @@ class Portrait:
 def add_plan(tables: Tables, portrait: Portrait) -> Needs:
     """The records of a plan added to the tables; what it needs.
 
-    Raises ExportError for shaders that no bundle can have.
+    Raises ExportError for shaders, work and sizes that no bundle can have.
     """
     plan = portrait.plan
+    check_plan(plan)
     facts = facts_of(plan.dispatches, portrait.keys)
     asked = needs(plan, facts, portrait.limits)
     shared: dict[bytes, int] = {}

@@ -88,7 +88,9 @@ def _front(
         entries.append((kind, zlib.crc32(body), offset, len(body), size, len(body) // size))
     if tables.arrays:
         size = tables.data_bytes
-        entries.append((schema.DATA.section, 0, layout.data, size, 1, size if size < 1 << 32 else 0))
+        entries.append(
+            (schema.DATA.section, 0, layout.data, size, 1, size if size < 1 << 32 else 0)
+        )
     table = np.array(entries, schema.SECTION.dtype).tobytes()
     start = schema.HEADER.dtype.itemsize + len(table)
     bodies = bytearray(layout.data - start)
