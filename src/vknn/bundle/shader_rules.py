@@ -55,7 +55,7 @@ class PipelineParts:
 
 @dataclass(frozen=True)
 class ModuleNeeds:
-    """What a module needs of a device: features and the minor version of Vulkan."""
+    """Needs of a module: features and the minor version of Vulkan."""
 
     features: Feature
     vulkan: int
@@ -105,7 +105,7 @@ def _declares(
 
 
 def module_needs(spirv: bytes) -> ModuleNeeds:
-    """What a module needs of a device. Raises ShaderError for capabilities that are not known."""
+    """The needs of a module. Raises ShaderError for capabilities that are not known."""
     declared = _declared(spirv)
     minor = 1 if declared.version <= 0x10300 else 2 if declared.version <= 0x10500 else 3
     return ModuleNeeds(capabilities(declared.capabilities), minor)

@@ -42,7 +42,7 @@ class Tables:
         """Offset of a text among the strings. Zero characters in it become spaces."""
         if not text:
             return 0
-        data = text.replace("\0", " ").encode("utf-8", "replace") + b"\0"
+        data = text_bytes(text) + b"\0"
         return self._once((schema.STRINGS, data), self._strings, data)
 
     def push(self, data: bytes) -> int:
@@ -118,3 +118,8 @@ class Tables:
             self._known[key] = len(room)
             room += data
         return self._known[key]
+
+
+def text_bytes(text: str) -> bytes:
+    """A text as a bundle has it, without the zero behind it."""
+    return text.replace("\0", " ").encode("utf-8", "replace")
