@@ -4,9 +4,13 @@ header and page that are up to date."""
 from __future__ import annotations
 
 import gzip
+import hashlib
+import os
 import subprocess
 import sys
 import tracemalloc
+import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -167,3 +171,30 @@ def test_a_bundle_of_version_1_stays_readable() -> None:
     assert [read.string(p["name"]) for p in read.tables["port"]] == ["data", "out"]
     assert read.tables["example"]["port"].tolist() == [0, 1]
     assert len(read.tables["blob"]) > 3 and len(read.tables["module"]) > 1
+
+
+def test_a_pipe_gets_what_a_file_does(tmp_path: Path) -> None:
+    """It cannot be gone back in."""
+    tables = Tables()
+    tables.blob(np.arange(100_000, dtype=np.float32))
+    tables.blob(np.float32([1, 2, 3]))
+    done = write(tmp_path / "x.vkb", tables, b"{}")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        reading = pool.submit(pipe.read_bytes)
+        assert write(pipe, tables, b"{}") == done
+        assert reading.result() == (tmp_path / "x.vkb").read_bytes()
+
+
+def test_sums_are_those_of_the_bytes(tmp_path: Path) -> None:
+    arrays = [np.random.default_rng(k).random(k * 1000) for k in (1, 7, 3)]
+    tables = Tables()
+    for array in arrays:
+        tables.blob(array)
+    done = write(tmp_path / "x.vkb", tables, b"{}")
+    whole = (tmp_path / "x.vkb").read_bytes()
+    assert hashlib.sha256(whole[:32] + bytes(32) + whole[64:]).digest() == done.sha256
+    read = read_sections(whole)
+    crcs = [zlib.crc32(array.tobytes()) for array in arrays]
+    assert read.tables["blob"]["crc"].tolist() == crcs
