@@ -1,43 +1,58 @@
-"""Swept modules, kept on disk beside the compiled ones, by content."""
+"""Modules that were cut and swept, kept on disk beside the compiled ones, by content."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
-from vknn.runtime.spirv import modules, operands, sweep, words
+from vknn.runtime.spirv import modules, operands, specialize, sweep, words
+
+#: Constants of a pipeline: id and value.
+Integers = tuple[tuple[int, int], ...]
 
 #: So many are kept at most, some 20 KB each; the older half goes where there are more.
 MOST_KEPT = 2048
 
 
-def kept_sweep(spirv: bytes) -> bytes:
-    """``spirv`` without what nothing reaches: from disk, or swept now and kept there.
+def integers_of(constants: Iterable[tuple[int, int | float]]) -> Integers:
+    """Those of a pipeline's constants that decide branches."""
+    return tuple((number, int(v)) for number, v in constants if not isinstance(v, float))
 
-    As :func:`vknn.runtime.spirv.sweep.swept` gives it; a cache that cannot be read or written is no
+
+def kept_sweep(spirv: bytes, constants: Integers) -> bytes:
+    """What ``constants`` leave of a module: from disk, or cut and swept now and kept there.
+
+    As ``specialized`` and then ``swept`` give it; a cache that cannot be read or written is no
     error.
     """
     version = _version()
     if version is None:
-        return sweep.swept(spirv)
+        return sweep.swept(specialize.specialized(spirv, constants))
     folder = modules.cache_folder() / "swept"
-    path = folder / f"{hashlib.sha256(version + spirv).hexdigest()}.spv"
+    key = hashlib.sha256(version + _hash(spirv) + repr(constants).encode()).hexdigest()
+    path = folder / f"{key}.spv"
     held = modules.read_cached(path)
     if held is None:
-        held = sweep.swept(spirv)
+        held = sweep.swept(specialize.specialized(spirv, constants))
         modules.write_cached(path, held)
         _prune(folder)
     return held
 
 
+@functools.lru_cache(maxsize=256)
+def _hash(spirv: bytes) -> bytes:
+    return hashlib.sha256(spirv).digest()
+
+
 @functools.cache
 def _version() -> bytes | None:
-    """Hash of the code that sweeps, which decides as much as the module; None where it is gone."""
+    """Hash of the code that cuts and sweeps, which counts as well; None where it is gone."""
     digest = hashlib.sha256()
     try:
-        for part in (sweep, operands, words):
+        for part in (specialize, sweep, operands, words):
             digest.update(Path(part.__file__ or "").read_bytes())
     except OSError:
         return None
