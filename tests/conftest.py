@@ -77,6 +77,17 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if by_folder and "mark.host" not in text else None
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Tests, which stay to the end, are left out of garbage collections: 0.2 to 0.7 s of each."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     skip = pytest.mark.skip(reason="slow; runs with --slow")
     sampled: Counter[str] = Counter()

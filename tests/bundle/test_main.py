@@ -184,7 +184,7 @@ def test_the_best_classes_are_told(program: Path, folder: Path) -> None:
 
 
 @pytest.mark.device
-def test_the_example(program: Path, folder: Path) -> None:
+def test_the_example(program: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Right within its tolerance: status 0; a wrong answer planted: 1, and how far it is off."""
     bundle = Bundle.open(folder / "net.vkb")
     answer, inputs = expected(folder), {"image": np.load(folder / "image.npy")}
@@ -197,6 +197,10 @@ def test_the_example(program: Path, folder: Path) -> None:
     done = run(program, "bad.vkb", "--test", "--output", "probabilities=t.npy", folder=folder)
     assert done.returncode == 1 and "probabilities: 1 of 10" in done.stdout and "0.5" in done.stdout
     assert np.array_equal(np.load(folder / "t.npy"), answer), "what the device computed is written"
+    done = run(program, "bad.vkb", "--test", "--json", folder=folder)
+    (folder / "answer.json").write_text(done.stdout)
+    assert main(["report", str(folder / "answer.json")]) == 0
+    assert "probabilities │     1 │       10 │" in capsys.readouterr().out
     assert run(program, "net.vkb", "--test", folder=folder).returncode == 2
 
 
