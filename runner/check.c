@@ -25,20 +25,39 @@ typedef struct bundle { /* typed views into the file; a section that is missing 
 
 /* Sizes stay below it, so that sums of a few of them, and products with small numbers, cannot overflow. */
 #define MOST_BYTES ((uint64_t)1 << 48)
-#define MOST_INVOCATIONS ((uint64_t)1 << 36) /* of a run: seconds on a GPU, minutes elsewhere */
-#define MOST_VISITS ((uint64_t)1 << 33) /* words of SPIR-V that are looked at: pipelines share modules */
+/* Invocations of a run, and what is moved as so many: seconds on a GPU, minutes elsewhere. Closing a net waits. */
+#define MOST_WORK ((uint64_t)1 << 36)
+#define MOST_VISITS ((uint64_t)1 << 29) /* words of SPIR-V that are looked at: pipelines share modules */
+#define MOST_PORTS 1024 /* of a plan; and bytes of a name: ports are looked for one by one */
 #define MOST_SLOTS 32 /* of a pipeline, as these are */
 #define MOST_CONSTANTS 128
 enum { UNIFORM_TEXEL = 4, STORAGE_TEXEL = 5, STORAGE_BUFFER = 7 }; /* VkDescriptorType */
+
+/* Where a text is no UTF-8 any more, of which C++, Java and Swift make strings; its end, which a 0 is in front of
+ * or at, where all of it is. */
+static const char *utf8_end(const char *text, const char *end) {
+    const uint8_t *at = (const uint8_t *)text;
+    for (int ok; (const char *)at < end; text = (const char *)at) {
+        uint32_t first = *at++, more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+        ok = first < 0x80 || (first >= 0xc2 && first <= 0xf4
+            && !(first == 0xe0 && *at < 0xa0) && !(first == 0xed && *at > 0x9f)
+            && !(first == 0xf0 && *at < 0x90) && !(first == 0xf4 && *at > 0x8f));
+        while (ok && more--) ok = (*at++ & 0xc0) == 0x80;
+        if (!ok) break;
+    }
+    return text;
+}
 
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
 static void say(vknn_message *why, const char *format, ...) {
     va_list values;
+    if (!why) return;
     va_start(values, format);
-    if (why) vsnprintf(why->text, sizeof why->text, format, values);
+    vsnprintf(why->text, sizeof why->text, format, values);
     va_end(values);
+    for (char *at = why->text; *(at = (char *)(uintptr_t)utf8_end(at, at + strlen(at)));) *at = '?'; /* cut names */
 }
 
 /* CRC-32 as zlib computes it. Large tables are made anew, on the stack, where they pay for it. */
@@ -169,10 +188,10 @@ static int is_power_of_two(uint64_t x) { return x && !(x & (x - 1)); }
 
 static const char *bundle_string(const bundle *b, uint32_t offset) { return b->strings + offset; }
 
-/* Letters of a text, at most one more than a port has axes. */
-static uint32_t letters(const bundle *b, uint32_t offset) {
+/* Letters of a text, as far as they are counted. */
+static uint32_t letters(const bundle *b, uint32_t offset, uint32_t most) {
     uint32_t n = 0;
-    while (n <= VKB_MOST_AXES && bundle_string(b, offset)[n]) n++;
+    while (n < most && bundle_string(b, offset)[n]) n++;
     return n;
 }
 
@@ -239,25 +258,18 @@ static vknn_status check_sections(bundle *b, vknn_message *why) {
     return VKNN_OK;
 }
 
-/* Texts are UTF-8, for C++, Java and Swift make strings of them; each one ends within the section. */
+/* Each text ends within the section. */
 static vknn_status check_texts(const bundle *b, vknn_message *why) {
-    const uint8_t *at = (const uint8_t *)b->strings, *end = at + b->strings_bytes;
-    int ok = b->strings_bytes && !at[0] && !end[-1];
-    while (ok && at < end) { /* the last byte is 0, so that nothing is read behind it */
-        uint32_t first = *at++, more = first < 0x80 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
-        ok = first < 0x80 || (first >= 0xc2 && first <= 0xf4
-            && !(first == 0xe0 && *at < 0xa0) && !(first == 0xed && *at > 0x9f)
-            && !(first == 0xf0 && *at < 0x90) && !(first == 0xf4 && *at > 0x8f));
-        while (ok && more--) ok = (*at++ & 0xc0) == 0x80;
-    }
-    if (ok) return VKNN_OK;
+    const char *end = b->strings + b->strings_bytes, *at = b->strings;
+    if (b->strings_bytes && !at[0] && !end[-1] && (at = utf8_end(at, end)) == end) return VKNN_OK;
     return say(why, "The bundle is damaged: strings, near byte %" PRIu64 ": texts are UTF-8 between a first "
-               "and a last zero byte. Write it anew with vknn export.",
-               (uint64_t)((const char *)at - b->strings)), VKNN_ERROR_FILE;
+               "and a last zero byte. Write it anew with vknn export.", (uint64_t)(at - b->strings)),
+           VKNN_ERROR_FILE;
 }
 
 /* Rules on records by themselves. */
 static vknn_status check_fields(const bundle *b, vknn_message *why) {
+    uint64_t data = 0;
 #define TEXT(one, many, field) EACH_NEEDS(one, many, field, r->field < b->strings_bytes)
 #define ZERO(one, many) EACH_NEEDS(one, many, reserved, !r->reserved)
 #define RANGE(one, many, these, this) \
@@ -270,34 +282,53 @@ static vknn_status check_fields(const bundle *b, vknn_message *why) {
         for (int i = 0; i < 3; i++) NEED(r, arenas[i], r->arenas[i] <= MOST_BYTES);
         NEED(r, features, r->features < 2 * VKB_FEATURE_MEMORY_MODEL_DEVICE_SCOPE);
         NEED(r, features, !r->matrices || r->features & VKB_FEATURE_COOPERATIVE_MATRIX);
+        NEED(r, ports, r->ports <= MOST_PORTS);
+        NEED(r, examples, r->examples <= r->ports);
         NEED(r, vulkan, r->vulkan >> 22 == 1);
         NEED(r, storage_alignment, is_power_of_two(r->storage_alignment) && r->storage_alignment <= 256);
         NEED(r, texel_alignment, is_power_of_two(r->texel_alignment) && r->texel_alignment <= 256);
         NEED(r, subgroup_size, !r->subgroup_size || is_power_of_two(r->subgroup_size));
     }
-    EACH_NEEDS(buffer, buffers, role, r->role <= VKB_ROLE_WEIGHT)
-    EACH_NEEDS(buffer, buffers, nbytes, r->nbytes && r->nbytes <= MOST_BYTES)
-    EACH_NEEDS(buffer, buffers, offset, r->offset % 4 == 0)
-    EACH_NEEDS(step, steps, kind, r->kind <= VKB_STEP_BARRIER)
-    EACH_NEEDS(step, steps, push, r->push % 4 == 0)
-    EACH_NEEDS(pipeline, pipelines, module, r->module < b->module_count)
-    EACH_NEEDS(pipeline, pipelines, constants, r->constants <= MOST_CONSTANTS)
-    EACH_NEEDS(pipeline, pipelines, slots, r->slots <= MOST_SLOTS)
-    EACH_NEEDS(pipeline, pipelines, push_bytes, r->push_bytes % 4 == 0)
-    EACH_NEEDS(pipeline, pipelines, flags, r->flags <= 1)
-    EACH_NEEDS(module, modules, offset, r->offset % 4 == 0 && within(r->offset, r->nbytes, b->spirv_bytes))
-    EACH_NEEDS(module, modules, nbytes, r->nbytes % 4 == 0 && r->nbytes > 20)
-    EACH_NEEDS(slot, slots, view, r->view == 4 || r->view == 5 || r->view == 7)
-    EACH_NEEDS(slot, slots, access, r->access >= 1 && r->access <= (r->view == UNIFORM_TEXEL ? 1 : 3))
-    EACH_NEEDS(blob, blobs, offset, r->offset % 256 == 0 && within(r->offset, r->nbytes, b->data_bytes))
-    EACH_NEEDS(port, ports, direction, r->direction <= VKB_DIRECTION_OUTPUT)
-    EACH_NEEDS(port, ports, type, r->type <= VKB_TYPE_FLOAT64)
-    EACH_NEEDS(port, ports, rank, r->rank <= VKB_MOST_AXES)
-    EACH_NEEDS(port, ports, quantized, r->quantized <= 1 && r->scale >= 0 && r->scale < 1e30f)
-    EACH_NEEDS(port, ports, layout, !letters(b, r->layout) || letters(b, r->layout) == r->rank)
-    EACH_NEEDS(example, examples, blob, r->blob < b->blob_count)
-    EACH_NEEDS(example, examples, port, r->absolute >= 0 && r->absolute < 1e30f)
-    EACH_NEEDS(example, examples, port, r->relative >= 0 && r->relative < 1e30f)
+    EACH(buffer, r, b->buffers, b->buffer_count) {
+        NEED(r, role, r->role <= VKB_ROLE_WEIGHT);
+        NEED(r, nbytes, r->nbytes && r->nbytes <= MOST_BYTES);
+        NEED(r, offset, r->offset % 4 == 0);
+    }
+    EACH(step, r, b->steps, b->step_count) {
+        NEED(r, kind, r->kind <= VKB_STEP_BARRIER);
+        NEED(r, push, r->push % 4 == 0);
+    }
+    EACH(pipeline, r, b->pipelines, b->pipeline_count) {
+        NEED(r, module, r->module < b->module_count);
+        NEED(r, constants, r->constants <= MOST_CONSTANTS);
+        NEED(r, slots, r->slots <= MOST_SLOTS);
+        NEED(r, push_bytes, r->push_bytes % 4 == 0);
+        NEED(r, flags, r->flags <= 1);
+    }
+    EACH(module, r, b->modules, b->module_count) {
+        NEED(r, offset, r->offset % 4 == 0 && within(r->offset, r->nbytes, b->spirv_bytes));
+        NEED(r, nbytes, r->nbytes % 4 == 0 && r->nbytes > 20);
+    }
+    EACH(slot, r, b->slots, b->slot_count) {
+        NEED(r, view, r->view == 4 || r->view == 5 || r->view == 7);
+        NEED(r, access, r->access >= 1 && r->access <= (r->view == UNIFORM_TEXEL ? 1 : 3));
+    }
+    EACH(blob, r, b->blobs, b->blob_count) {
+        NEED(r, offset, r->offset % 256 == 0 && within(r->offset, r->nbytes, b->data_bytes));
+        NEED(r, nbytes, (data += r->nbytes) <= b->data_bytes); /* no two lie over each other */
+    }
+    EACH(port, r, b->ports, b->port_count) {
+        NEED(r, name, letters(b, r->name, MOST_PORTS) < MOST_PORTS);
+        NEED(r, direction, r->direction <= VKB_DIRECTION_OUTPUT);
+        NEED(r, type, r->type <= VKB_TYPE_FLOAT64);
+        NEED(r, rank, r->rank <= VKB_MOST_AXES);
+        NEED(r, quantized, r->quantized <= 1 && r->scale >= 0 && r->scale < 1e30f);
+        NEED(r, layout, !*bundle_string(b, r->layout) || letters(b, r->layout, 9) == r->rank);
+    }
+    EACH(example, r, b->examples, b->example_count) {
+        NEED(r, blob, r->blob < b->blob_count);
+        NEED(r, port, r->absolute >= 0 && r->absolute < 1e30f && r->relative >= 0 && r->relative < 1e30f);
+    }
     EACH_NEEDS(matrix, matrices, m, r->m && r->m <= 1024 && r->n && r->n <= 1024 && r->k && r->k <= 1024)
     return VKNN_OK;
 }
@@ -517,10 +548,10 @@ static vknn_status check_dispatch(const bundle *b, const vkb_plan *p, const vkb_
     all = invocations;
     for (int i = 0; i < 3; i++) {
         NEED(r, groups[0], r->groups[i] && r->groups[i] <= p->group_count[i]);
-        NEED(r, groups[0], all <= MOST_INVOCATIONS / r->groups[i]);
+        NEED(r, groups[0], all <= MOST_WORK / r->groups[i]);
         all *= r->groups[i];
     }
-    NEED(r, groups[0], (*work += all) <= MOST_INVOCATIONS);
+    NEED(r, groups[0], (*work += all) <= MOST_WORK);
     for (uint32_t i = 0; i < r->bindings; i++) {
         const vkb_slot *slot = b->slots + pipeline->first_slots + i;
         TRY(check_binding(b, p, b->bindings + r->first_bindings + i, slot, why));
@@ -532,13 +563,15 @@ static vknn_status check_dispatch(const bundle *b, const vkb_plan *p, const vkb_
     return VKNN_OK;
 }
 
-static vknn_status check_move(const bundle *b, const vkb_plan *p, const vkb_step *r, vknn_message *why) {
+static vknn_status check_move(const bundle *b, const vkb_plan *p, const vkb_step *r, uint64_t *work,
+                              vknn_message *why) {
     const vkb_buffer *source = b->buffers + p->first_buffers, *target = source;
     uint64_t from, to;
     NEED(r, target, r->target < p->buffers);
     target += r->target;
     NEED(r, target, target->role != VKB_ROLE_WEIGHT);
     NEED(r, target, r->kind == VKB_STEP_COPY || target->nbytes % 4 == 0);
+    NEED(r, target, (*work += (r->kind == VKB_STEP_COPY ? r->nbytes : target->nbytes) / 4) <= MOST_WORK);
     if (r->kind == VKB_STEP_FILL) return VKNN_OK;
     NEED(r, source, r->source < p->buffers);
     source += r->source;
@@ -550,15 +583,15 @@ static vknn_status check_move(const bundle *b, const vkb_plan *p, const vkb_step
     return VKNN_OK;
 }
 
-static vknn_status check_steps(const bundle *b, const vkb_plan *p, vknn_message *why) {
-    uint64_t work = 0, flops = 0, traffic = 0;
+static vknn_status check_steps(const bundle *b, const vkb_plan *p, uint64_t *work, vknn_message *why) {
+    uint64_t flops = 0, traffic = 0;
     uint32_t last = 0;
     EACH(step, r, b->steps + p->first_steps, p->steps) {
         NEED(r, flops, r->flops <= UINT64_MAX - flops);
         NEED(r, traffic, r->traffic <= UINT64_MAX - traffic);
         flops += r->flops, traffic += r->traffic;
-        if (r->kind == VKB_STEP_DISPATCH) TRY(check_dispatch(b, p, r, &work, why));
-        else if (r->kind != VKB_STEP_BARRIER) TRY(check_move(b, p, r, why));
+        if (r->kind == VKB_STEP_DISPATCH) TRY(check_dispatch(b, p, r, work, why));
+        else if (r->kind != VKB_STEP_BARRIER) TRY(check_move(b, p, r, work, why));
     }
     EACH(submit, r, b->submits + p->first_submits, p->submits) {
         NEED(r, end, r->end <= p->steps && (r->end > last || !p->steps));
@@ -582,14 +615,17 @@ static vknn_status check_port(const bundle *b, const vkb_plan *p, const vkb_port
     return VKNN_OK;
 }
 
-static vknn_status check_rest(const bundle *b, const vkb_plan *p, vknn_message *why) {
+static vknn_status check_rest(const bundle *b, const vkb_plan *p, uint64_t *work, vknn_message *why) {
     const vkb_buffer *buffers = b->buffers + p->first_buffers;
-    EACH(port, r, b->ports + p->first_ports, p->ports) TRY(check_port(b, p, r, why));
+    EACH(port, r, b->ports + p->first_ports, p->ports) {
+        TRY(check_port(b, p, r, why));
+        NEED(r, buffer, (*work += port_bytes(r) / 4) <= MOST_WORK); /* it may be staged */
+    }
     EACH(state, r, b->states + p->first_states, p->states) {
         NEED(r, input, r->input < p->buffers && buffers[r->input].role == VKB_ROLE_INPUT);
         NEED(r, output, r->output < p->buffers && buffers[r->output].role == VKB_ROLE_OUTPUT);
         NEED(r, nbytes, r->nbytes && r->nbytes <= buffers[r->input].nbytes);
-        NEED(r, nbytes, r->nbytes <= buffers[r->output].nbytes);
+        NEED(r, nbytes, r->nbytes <= buffers[r->output].nbytes && (*work += r->nbytes / 4) <= MOST_WORK);
         NEED(r, blob, r->blob == VKB_NONE || r->blob < b->blob_count);
         NEED(r, blob, r->blob == VKB_NONE || b->blobs[r->blob].nbytes == r->nbytes);
     }
@@ -599,6 +635,7 @@ static vknn_status check_rest(const bundle *b, const vkb_plan *p, vknn_message *
         NEED(r, port, r->port < p->ports);
         port += r->port;
         NEED(r, blob, bytes == port_bytes(port) || (port->count != VKB_NONE && bytes < port_bytes(port)));
+        NEED(r, blob, (*work += 16 * bytes) <= MOST_WORK); /* summed and compared by the host */
     }
     return VKNN_OK;
 }
@@ -607,12 +644,13 @@ static vknn_status check_plans(const bundle *b, vknn_message *why) {
     vkb_plan next = {0};
     NEED(b->header, sections, b->plan_count > 0);
     EACH(plan, p, b->plans, b->plan_count) {
+        uint64_t work = 0;
 #define NEXT(many, one) NEED(p, first_##many, p->first_##many == next.many); next.many += p->many;
         VKB_OF_PLANS(NEXT) /* so that no record is checked for more than one plan */
 #undef NEXT
         TRY(check_buffers(b, p, why));
-        TRY(check_steps(b, p, why));
-        TRY(check_rest(b, p, why));
+        TRY(check_steps(b, p, &work, why));
+        TRY(check_rest(b, p, &work, why));
     }
 #define LAST(many, one) NEED(b->plans + b->plan_count - 1, many, next.many == b->one##_count);
     VKB_OF_PLANS(LAST)

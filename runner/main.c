@@ -1,7 +1,7 @@
 /* vknn-run: runs a bundle on arrays. Exit status 0; 1 where a run fails or the test differs; 2 where what was
  * asked for does not fit: usage, arrays, names, shapes, --test of a bundle without an example. */
+#define _FILE_OFFSET_BITS 64 /* as vknn_run.c: it is the same fopen */
 #include "vknn_run.h"
-#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -97,10 +97,10 @@ static const char *const types[] = {"<f4", "<f2", "|i1", "|u1", "<i2", "<u2",
 static void entries(const vknn_port *port, char text[3][256]) {
     size_t at = (size_t)sprintf(text[2], "'shape':(");
     sprintf(text[0], "'descr':'%s'", types[port->type]);
-    strcpy(text[1], "'fortran_order':False");
+    sprintf(text[1], "'fortran_order':False");
     for (uint32_t i = 0; i < port->rank; i++)
         at += (size_t)sprintf(text[2] + at, i ? ",%llu" : "%llu", (unsigned long long)port->dims[i]);
-    strcpy(text[2] + at, port->rank == 1 ? ",)" : ")");
+    sprintf(text[2] + at, port->rank == 1 ? ",)" : ")");
 }
 
 /* Whether a header has these entries, in any order, and nothing else. Takes its spaces away. */
@@ -111,7 +111,7 @@ static int header_fits(char *text, size_t size, char wanted[3][256]) {
     for (size_t i = 0; i < size; i++) {
         quoted ^= text[i] == '\'';
         if (quoted || (text[i] != ' ' && text[i] != '\n'))
-            text[kept++] = isprint((unsigned char)text[i]) ? text[i] : '?';
+            text[kept++] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
     }
     if (kept > 1 && text[kept - 2] == ',' && text[kept - 1] == '}')
         text[--kept - 1] = '}'; /* a comma may stand behind the last */
@@ -180,9 +180,9 @@ static void show_labels(const vknn_net *net, const vknn_port *port, const void *
         }
         const char *text = chosen < count ? vknn_label(net, port, chosen) : NULL;
         if (text) {
-            printf("%10.6f  ", best);
+            fprintf(stdout, "%10.6f  ", best);
             put(stdout, text, 0);
-            putchar('\n');
+            fputc('\n', stdout);
         }
     }
 }
@@ -238,7 +238,7 @@ static int take_outputs(vknn_net *net, char **given, int labels) {
         size_t bytes = (size_t)(types[port.type][2] - '0');
         for (uint32_t axis = 0; axis < port.rank; axis++)
             bytes *= (size_t)port.dims[axis];
-        void *data = malloc((port.bytes = bytes) + 1);
+        void *data = calloc(1, (port.bytes = bytes) + 1);
         code = code ? code : !data ? VKNN_ERROR_HOST_MEMORY : vknn_get(net, port.name, data, bytes);
         if (code)
             status = failed(code, vknn_net_message(net));
@@ -270,10 +270,11 @@ static double number(const char *text, double most) {
 }
 
 static int digest(const char *text, uint8_t bytes[32]) {
-    unsigned value = 0;
     int good = strlen(text) == 64 && strspn(text, "0123456789abcdefABCDEF") == 64;
-    for (int i = 0; good && i < 32; i++)
-        bytes[i] = sscanf(text + 2 * i, "%2x", &value) == 1 ? (uint8_t)value : 0;
+    for (int i = 0; good && i < 32; i++) {
+        const char two[3] = {text[2 * i], text[2 * i + 1], 0};
+        bytes[i] = (uint8_t)strtoul(two, NULL, 16);
+    }
     return good;
 }
 

@@ -137,7 +137,8 @@ struct vknn_context {
     uint32_t matrix_count;
     int unified; /* the host works in device memory */
     int lost;
-    mutex lock;  /* of the queue, `lost`, the cache's file, and of what threads share */
+    int holders; /* the app, until it destroys the context, and nets */
+    mutex lock;  /* of the queue, the two above, the cache's file, and of what threads share */
     mutex sharing; /* of these, taken before any other lock: */
     shared *weights[64], *pipelines; /* by the last bits of CRCs */
     VkPipelineCache cache;
@@ -714,7 +715,7 @@ static vknn_status load_cache(vknn_context *c, vknn_message *why) {
     uint8_t *data = NULL;
     cache_header is, should;
     FILE *file;
-    if (folder) {
+    if (folder && *folder) {
         size_t room = strlen(folder) + 64;
         if (!(c->cache_path = allocated(&c->options, NULL, room))) NO_MEMORY;
         make_folder(folder); /* where it cannot be made, writing will tell */
@@ -817,14 +818,21 @@ static vknn_context *new_context(const vknn_context_options *options) {
     if (!c) return NULL;
     memset(c, 0, sizeof *c);
     if (options) c->options = *options;
+    c->holders = 1;
     MUTEX(init, &c->lock);
     MUTEX(init, &c->sharing);
     return c;
 }
 
+/* Ends a context with the last of its holders. */
 void vknn_context_destroy(vknn_context *c) {
     vknn_context_options options;
+    int left;
     if (!c) return;
+    MUTEX(lock, &c->lock);
+    left = --c->holders;
+    MUTEX(unlock, &c->lock);
+    if (left) return;
     options = c->options;
     if (c->device && c->vk.GetQueryPoolResults) { /* the last function: all are there */
         if (!c->lost) save_cache(c);
@@ -1078,7 +1086,7 @@ static int same_pipeline(const shared *s, const use *a, const use *b) {
            !memcmp(f->constants + p->first_constants, g->constants + q->first_constants,
                p->constants * sizeof(vkb_constant)) &&
            !memcmp(f->slots + p->first_slots, g->slots + q->first_slots, p->slots * sizeof(vkb_slot)) &&
-           !memcmp(f->spirv + m->offset, g->spirv + n->offset, (size_t)m->nbytes);
+           (f == g ? m == n : !memcmp(f->spirv + m->offset, g->spirv + n->offset, (size_t)m->nbytes));
 }
 
 /* ---- Memory ---- */
@@ -1848,6 +1856,9 @@ static vknn_status new_net(vknn_context *c, const char *path, const void *bytes,
     if (!net) NO_MEMORY;
     memset(net, 0, sizeof *net);
     net->context = c;
+    MUTEX(lock, &c->lock);
+    c->holders++;
+    MUTEX(unlock, &c->lock);
     status = open_net(net, path, bytes, size, options ? options : &none);
     if (!status) return *into = net, VKNN_OK;
     if (why) *why = net->message;
@@ -1900,6 +1911,7 @@ void vknn_net_close(vknn_net *net) {
     allocated(&c->options, net->copied, 0);
     give_back(net, NULL);
     allocated(&c->options, net, 0);
+    vknn_context_destroy(c);
 }
 
 const char *vknn_net_message(const vknn_net *net) { return net->message.text; }
@@ -1927,10 +1939,11 @@ static vknn_status find_port(
     char there[600] = "";
     for (*port = net->ports; *port < net->ports + net->plan->ports; ++*port) {
         const char *is = bundle_string(&net->file, (*port)->name);
-        if ((*port)->direction != (uint32_t)direction) continue;
-        if (name ? !strcmp(name, is) : !index--) return VKNN_OK;
-        append(there, sizeof there, "%s%s", *there ? ", " : "", is);
+        if ((*port)->direction == (uint32_t)direction && (name ? !strcmp(name, is) : !index--)) return VKNN_OK;
     }
+    for (const vkb_port *p = net->ports; p < *port; p++)
+        if (p->direction == (uint32_t)direction)
+            append(there, sizeof there, "%s%s", *there ? ", " : "", bundle_string(&net->file, p->name));
     FAIL(VKNN_ERROR_ARGUMENT, "there is no %s %.100s; there are: %s",
         direction == VKNN_OUTPUT ? "output" : "input", name ? name : "of that number",
         *there ? there : "none");

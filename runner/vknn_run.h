@@ -14,6 +14,8 @@
  * another bundle), and pipelines. So a bundle that is opened again takes its arenas alone. Bundles that are pinned
  * share among themselves, as the bytes of others may change while they are read. Device memory of weights is
  * freed, in blocks of 64 MiB or one weight, with the last net that uses any of a block.
+ * Pointers are never null but where it is said here. Calls on one net from two threads at once are a race, which
+ * nothing tells; vknn_cancel alone may come from any thread, while the net is open.
  * A bundle holds shaders, which are programs: pin those that come from elsewhere by their SHA-256.
  */
 #ifndef VKNN_RUN_H
@@ -85,9 +87,11 @@ typedef struct vknn_context_options {
     unsigned threads;    /* that make pipelines; 0: up to four */
     int robust;          /* 1: robustBufferAccess: shaders stay within a VkBuffer, which is a whole arena, or a
                             block of weights, with those of other nets; of an app's own device it says nothing */
-    void *(*allocate)(void *user, void *old, size_t bytes); /* as realloc; bytes 0: frees */
+    /* As realloc; bytes 0: frees. This and the log are called by whatever thread makes a call, the log also by those
+     * that make pipelines. They must not call the runner. */
+    void *(*allocate)(void *user, void *old, size_t bytes);
     void (*log)(void *user, const char *text);
-    void *user;          /* given to both */
+    void *user;          /* given to all functions here */
     /* An app's own Vulkan, all or none. The device must have the bundle's features switched on. */
     void *instance, *physical_device, *logical_device, *queue;
     uint32_t queue_family;
@@ -135,7 +139,8 @@ VKNN_API void vknn_free(const vknn_context_options *options, void *memory);
 /* `why` may be null wherever it stands. Texts are UTF-8, paths too (also on Windows). */
 VKNN_API vknn_status vknn_context_create(const vknn_context_options *options, vknn_context **context,
                                          vknn_message *why);
-/* All nets must be closed. Writes the cache. */
+/* Writes the cache. Where nets are open it goes with the last one of them: an app's own device has to stay until
+ * then. Null is fine. */
 VKNN_API void vknn_context_destroy(vknn_context *context);
 VKNN_API const char *vknn_context_device(const vknn_context *context); /* its name */
 

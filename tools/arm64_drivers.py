@@ -57,6 +57,7 @@ def set_up() -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)  # processes of pytest may want it at the same time
         if not _is_ready():
             _fetch()
+        _write_manifest()
 
 
 def _is_ready() -> bool:
@@ -74,11 +75,17 @@ def _fetch() -> None:
     archive.unpack(archive.with_dependencies(PACKAGES), ROOT)
     if not _DRIVER.is_file():
         raise Unavailable(f"Debian {suite} has no llvmpipe for arm64")
+    _STAMP.write_text(json.dumps({"version": VERSION}))
+
+
+def _write_manifest() -> None:
+    """The driver's manifest with its path from here: checkouts share the folder, or move it."""
     (manifest,) = (ROOT / "usr" / "share" / "vulkan" / "icd.d").glob("lvp_icd*.json")
     contents = json.loads(manifest.read_text())
-    contents["ICD"]["library_path"] = str(_DRIVER)
-    _MANIFEST.write_text(json.dumps(contents))
-    _STAMP.write_text(json.dumps({"version": VERSION}))
+    contents["ICD"]["library_path"] = f"./{_DRIVER.relative_to(FOLDER)}"
+    text = json.dumps(contents)
+    if not _MANIFEST.is_file() or _MANIFEST.read_text() != text:
+        _MANIFEST.write_text(text)
 
 
 def main() -> int:

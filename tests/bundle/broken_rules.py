@@ -106,6 +106,13 @@ def nothing(words: int) -> list[int]:
     return op(0) * words
 
 
+def long_name(parts: Parts) -> None:
+    """A port's name that has no end for a long time."""
+    at = len(parts.bodies[schema.STRINGS.section])
+    parts.lengthen(schema.STRINGS.section, b"x" * 1024 + b"\0")
+    parts.table(T)["name"][0] = at
+
+
 #: Name -> change, and where the message says it is: table, record, field and value.
 CASES: dict[str, tuple[Change, str]] = {
     "header bytes": (header("header_bytes", 127), "header 0 header_bytes: 127"),
@@ -127,7 +134,7 @@ CASES: dict[str, tuple[Change, str]] = {
     "data's sum": (entry(15, "crc", 5), "field crc: 5"),
     "first text": (text(0, 65), "strings, near byte 0"),
     "last text": (text(-1, 65), "strings, near byte 0"),
-    "byte alone": (text(2, 0x80), "strings, near byte 3"),
+    "byte alone": (text(2, 0x80), "strings, near byte 2"),
     "byte cut": (text(2, 0xC3), "strings, near byte"),
     "byte too long": (both(text(2, 0xE0), text(3, 0x80), text(4, 0x80)), "strings, near byte"),
     "surrogate": (both(text(2, 0xED), text(3, 0xA0), text(4, 0x80)), "strings, near byte"),
@@ -305,7 +312,7 @@ CASES: dict[str, tuple[Change, str]] = {
     "invocations, all": (
         both(
             put(P, 0, "group_count", [2**32 - 1] * 3),
-            put(S, RICH, "groups", [1 << 31, 1, 1]),
+            put(S, RICH, "groups", [(1 << 31) - 4, 1, 1]),
             put(S, PLAIN, "groups", [1, 1, 1]),
         ),
         "steps 6 groups[0]: 1",
@@ -350,6 +357,56 @@ CASES: dict[str, tuple[Change, str]] = {
     "state larger": (both(put(H, 0, "nbytes", 96), put(B, 1, "nbytes", 96)), "states 0 nbytes: 96"),
     "state's blob": (put(H, 0, "blob", 9), "states 0 blob: 9"),
     "state's first value": (put(H, 0, "blob", 0), "states 0 blob: 0"),
+    # Sums of work: those of a run, which closing a net waits for, and what the host looks through
+    "ports, many": (grown(T, 2000, put(P, 0, "ports", 1025)), "plans 0 ports: 1025"),
+    "port's long name": (long_name, "ports 0 name"),
+    "examples, many": (put(P, 0, "examples", 4), "plans 0 examples: 4"),
+    "blobs over others": (
+        both(put(D, 1, "offset", 0), put(D, 1, "nbytes", 768)),
+        "blobs 1 nbytes: 768",
+    ),
+    "fill, large": (
+        both(put(P, 0, "arenas", BIG, 2), put(B, 5, "nbytes", 1 << 40)),
+        "steps 0 target: 5",
+    ),
+    "copy, large": (
+        both(
+            put(P, 0, "arenas", BIG),
+            put(B, 0, "nbytes", 1 << 40),
+            put(B, 2, "nbytes", 1 << 40),
+            put(S, 5, "source", 0),
+            put(S, 5, "source_offset", 0),
+            put(S, 5, "nbytes", 1 << 40),
+        ),
+        "steps 5 target: 2",
+    ),
+    "port, large": (
+        both(
+            put(P, 0, "arenas", BIG),
+            put(B, 0, "nbytes", 1 << 40),
+            put(T, 0, "dims", [1 << 38, *[1] * 7]),
+        ),
+        "ports 0 buffer: 0",
+    ),
+    "state, large": (
+        both(
+            put(P, 0, "arenas", BIG),
+            put(B, 0, "nbytes", 1 << 40),
+            put(B, 3, "nbytes", 1 << 40),
+            put(H, 0, "input", 0),
+            put(H, 0, "blob", NONE),
+            put(H, 0, "nbytes", 1 << 40),
+        ),
+        "states 0 nbytes",
+    ),
+    "example behind much work": (
+        both(
+            put(P, 0, "group_count", [2**32 - 1] * 3),
+            put(S, RICH, "groups", [(1 << 31) - 8, 1, 1]),
+            put(S, PLAIN, "groups", [1, 1, 1]),
+        ),
+        "examples 0 blob",
+    ),
     "example's port": (put(E, 0, "port", 3), "examples 0 port: 3"),
     "example's size": (put(E, 0, "blob", 1), "examples 0 blob: 1"),
 }

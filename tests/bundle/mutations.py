@@ -58,11 +58,15 @@ class Parts:
 
     def grow(self, record: TableRecord, rows: np.ndarray) -> None:
         """Records added behind those of a kind; all sections move."""
-        self.bodies[record.section] += rows.tobytes()
+        self.lengthen(record.section, rows.tobytes(), record.dtype.itemsize)
+
+    def lengthen(self, section: int, more: bytes, record_bytes: int = 1) -> None:
+        """Bytes added behind those of a section; all sections move."""
+        self.bodies[section] += more
         at = HEADER_BYTES + self.entries.nbytes
         self.entries["nbytes"] = [len(body) for body in self.bodies.values()]
-        count = len(self.bodies[record.section]) // record.dtype.itemsize
-        self.entries["count"][self.entries["kind"] == record.section] = count
+        count = len(self.bodies[section]) // record_bytes
+        self.entries["count"][self.entries["kind"] == section] = count
         for entry, kind in zip(self.entries, self.bodies, strict=True):
             alignment = schema.DATA_ALIGNMENT if kind == schema.DATA.section else schema.ALIGNMENT
             entry["offset"] = -(-at // alignment) * alignment

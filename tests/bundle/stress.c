@@ -1,4 +1,4 @@
-/* Uses the runner as tests ask: stress opens|threads|options BUNDLE [COUNT]. Exit status 0: as it should be. */
+/* Uses the runner as tests ask: stress opens|threads|options|misuse BUNDLE [COUNT]. Exit status 0: as it should be. */
 #if !defined(_WIN32)
 #define _DEFAULT_SOURCE
 #endif
@@ -194,11 +194,112 @@ static void options(const char *path) {
     if (!said || vknn_run_version() != VKNN_RUN_VERSION || strcmp(vknn_status_name(VKNN_ERROR_LOST), "lost")) exit(10);
 }
 
+#define REFUSED(call) do { int code = (call); \
+    if (code != VKNN_ERROR_ARGUMENT || !*vknn_net_message(net)) fprintf(stderr, "%s: %d\n", #call, code), exit(11); } while (0)
+
+/* Whatever an app can get wrong with pointers that are good: an error, and the net works on. */
+static void misuse_of(vknn_net *net, vknn_net *other) {
+    static const vknn_direction directions[] = {VKNN_INPUT, VKNN_OUTPUT};
+    vknn_port in, out, port;
+    uint64_t dims[VKNN_MOST_AXES];
+    char *text = NULL, *some;
+    size_t bytes;
+    void *data;
+    vknn_cancel(net); /* nothing is under way: the next run goes */
+    MUST(vknn_find(net, VKNN_INPUT, NULL, &in));
+    MUST(vknn_find(net, VKNN_OUTPUT, NULL, &out));
+    for (int i = 0; i < 2; i++) {
+        const uint32_t count = vknn_ports(net, directions[i]);
+        MUST(vknn_describe(net, directions[i], count - 1, &port));
+        REFUSED(vknn_describe(net, directions[i], count, &port));
+        REFUSED(vknn_describe(net, directions[i], UINT32_MAX, &port));
+        REFUSED(vknn_find(net, directions[i], "\x1b[2J\n%s%n", &port));
+        REFUSED(vknn_find(net, directions[1 - i], port.name, &port));
+        REFUSED(vknn_borrow(net, directions[1 - i], port.name, &data, &bytes));
+    }
+    if (vknn_ports(net, (vknn_direction)2)) exit(12);
+    REFUSED(vknn_describe(net, (vknn_direction)2, 0, &port));
+    if (vknn_label(net, &out, out.labels) || vknn_label(net, &out, UINT32_MAX) || vknn_label(other, &out, 0)) exit(13);
+    some = calloc(1, in.bytes + out.bytes + 1);
+    for (int off = -1; off < 2; off += 2) {
+        REFUSED(vknn_set(net, in.name, some, in.bytes + (size_t)off));
+        REFUSED(vknn_get(net, out.name, some, out.bytes + (size_t)off));
+    }
+    REFUSED(vknn_set(net, in.name, some, 0));
+    REFUSED(vknn_set(net, in.name, NULL, in.bytes));
+    REFUSED(vknn_get(net, out.name, NULL, out.bytes));
+    REFUSED(vknn_set(net, in.name, some, SIZE_MAX));
+    REFUSED(vknn_set(net, out.name, some, out.bytes));
+    REFUSED(vknn_get(net, in.name, some, in.bytes));
+    REFUSED(vknn_shape(net, in.name, dims));
+    REFUSED(vknn_profile(net, 0, &text));
+    MUST(vknn_wait(net)); /* for nothing */
+    MUST(vknn_get(net, out.name, some, out.bytes)); /* zeros, before the first run */
+    for (size_t i = 0; i < out.bytes; i++) if (some[i]) exit(14);
+    MUST(vknn_submit(net));
+    REFUSED(vknn_set(net, in.name, some, in.bytes));
+    REFUSED(vknn_get(net, out.name, some, out.bytes));
+    REFUSED(vknn_borrow(net, VKNN_INPUT, in.name, &data, &bytes));
+    REFUSED(vknn_shape(net, out.name, dims));
+    REFUSED(vknn_reset(net));
+    REFUSED(vknn_test(net, &text));
+    REFUSED(vknn_profile(net, 1, &text));
+    if (text) exit(15);
+    MUST(vknn_submit(net)); /* waits for the one before */
+    MUST(vknn_run(net));
+    MUST(vknn_wait(net));
+    MUST(vknn_get(net, out.name, some, out.bytes));
+    free(some);
+    REFUSED(vknn_test(net, NULL)); /* there is no example */
+    if (vknn_test_json(net, &text) != VKNN_ERROR_ARGUMENT || !strstr(text, "no example")) exit(16);
+    vknn_free(NULL, text);
+}
+
+static void misuse(const char *path) {
+    static const double limits[] = {-1, 1e300, 1e-300};
+    vknn_context_options where = {0};
+    vknn_net_options what = {0};
+    vknn_context *context;
+    vknn_net *net, *other;
+    char bytes[128] = {0};
+    where.device = where.cache = "";
+    where.threads = 1000000;
+    MUST(vknn_context_create(&where, &context, &why));
+    vknn_net_close(NULL);
+    vknn_context_destroy(NULL);
+    vknn_free(NULL, NULL);
+    if (!vknn_net_open_file(context, "", NULL, &net, NULL) || net) exit(17);
+    for (size_t size = 0; size <= sizeof bytes; size++)
+        if (!vknn_net_open_memory(context, bytes, size, NULL, &net, &why) || net || !*why.text) exit(18);
+    what.memory_limit = 1;
+    if (vknn_net_open_file(context, path, &what, &net, &why) != VKNN_ERROR_DEVICE_MEMORY || net) exit(19);
+    what.memory_limit = UINT64_MAX;
+    what.shapes = "";
+    if (vknn_net_open_file(context, path, &what, &net, &why) != VKNN_ERROR_ARGUMENT || net) exit(20);
+    what.shapes = NULL;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        vknn_status code;
+        what.time_limit = limits[i];
+        code = vknn_net_open_file(context, path, &what, &net, &why);
+        if (code != VKNN_OK && (code != VKNN_ERROR_TIMEOUT || limits[i] > 1 || limits[i] < 0)) exit(21);
+        vknn_net_close(net);
+    }
+    MUST(vknn_net_open_file(context, path, NULL, &net, &why));
+    MUST(vknn_net_open_file(context, path, NULL, &other, &why));
+    vknn_context_destroy(context); /* too early: it stays as long as nets use it */
+    misuse_of(net, other);
+    vknn_net_close(net);
+    free(ran(other, &(size_t){0}));
+    MUST(vknn_submit(other));
+    vknn_net_close(other); /* with a run under way */
+}
+
 int main(int count_of, char **given) {
     if (count_of < 3) return 2;
     if (!strcmp(given[1], "opens")) opens(given[2], atoi(given[3]));
     if (!strcmp(given[1], "threads")) threads(given[2], atoi(given[3]));
     if (!strcmp(given[1], "allocations")) allocations(given[2]);
     if (!strcmp(given[1], "options")) options(given[2]);
+    if (!strcmp(given[1], "misuse")) misuse(given[2]);
     return 0;
 }

@@ -26,6 +26,23 @@ int main(void) { return vknn_run_version() == VKNN_RUN_VERSION ? 0 : 1; }
 """
 
 
+#: A project that takes what is installed, from C and from C++.
+FOUND = """
+cmake_minimum_required(VERSION 3.16)
+project(app C CXX)
+find_package(vknn_run REQUIRED)
+add_executable(shared main.c)
+target_link_libraries(shared PRIVATE vknn::vknn_run)
+add_executable(static main.cpp)
+target_link_libraries(static PRIVATE vknn::vknn_run_static)
+"""
+CLASS = """
+#include <vkb.h>
+#include <vknn_run.hpp>
+int main() { return vknn::Net("none.vkb").ok(); }
+"""
+
+
 def cmake(*arguments: object) -> None:
     if shutil.which("cmake") is None:
         pytest.skip("needs cmake (Debian: apt install cmake)")
@@ -40,8 +57,11 @@ def configured(source: Path, folder: Path, *more: str) -> None:
     cmake("--build", folder, "--parallel", os.cpu_count() or 1)
 
 
-def test_libraries_and_program_are_installed(tmp_path: Path) -> None:
-    configured(build.RUNNER, tmp_path / "build")
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_libraries_and_program_are_installed(tmp_path: Path, compiler: str) -> None:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"needs {compiler}")
+    configured(build.RUNNER, tmp_path / "build", f"-DCMAKE_C_COMPILER={compiler}")
     cmake("--install", tmp_path / "build", "--prefix", tmp_path / "usr")
     found = {path.name for path in (tmp_path / "usr").rglob("*") if path.is_file()}
     assert found >= {"vknn-run", "vknn_run.h", "libvknn_run.so", "libvknn_run_static.a"}
@@ -49,6 +69,21 @@ def test_libraries_and_program_are_installed(tmp_path: Path) -> None:
     program = tmp_path / "usr" / "bin" / "vknn-run"
     done = subprocess.run([program], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and done.stderr.startswith("usage: vknn-run")
+
+
+def test_another_project_finds_what_is_installed(tmp_path: Path) -> None:
+    configured(build.RUNNER, tmp_path / "build")
+    cmake("--install", tmp_path / "build", "--prefix", tmp_path / "usr")
+    (tmp_path / "CMakeLists.txt").write_text(FOUND)
+    (tmp_path / "main.c").write_text(APP)
+    (tmp_path / "main.cpp").write_text(CLASS)
+    prefix = f"-DCMAKE_PREFIX_PATH={tmp_path / 'usr'}"
+    cmake("-S", tmp_path, "-B", tmp_path / "app", prefix)
+    cmake("--build", tmp_path / "app")
+    assert subprocess.run([tmp_path / "app" / "shared"], check=False).returncode == 0
+    app = tmp_path / "app" / "static"
+    done = subprocess.run([app], capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and "none.vkb" in done.stderr, "what the runner said was thrown"
 
 
 def test_another_project_takes_the_static_library_alone(tmp_path: Path) -> None:

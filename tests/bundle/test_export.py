@@ -16,7 +16,7 @@ from tests.small_model import SHAPE, write_small_model
 
 import vknn
 import vknn.bundle
-from vknn.bundle import schema
+from vknn.bundle import Bundle, schema
 from vknn.cli.main import main
 from vknn.errors import ExportError, InputError, VknnError
 from vknn.formats.ncnn.random_weights import write_random_weights
@@ -332,3 +332,4 @@ def test_sizes_of_the_benchmarks(name: str, tmp_path: Path) -> None:
             shapes=OPEN_SHAPES.get(name), example=False,
         )  # fmt: skip
         assert overhead(told) <= 1_000_000
+        assert len(Bundle.open(tmp_path / "net.vkb").plans) == 1  # no rule is broken

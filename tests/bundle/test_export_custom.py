@@ -134,3 +134,63 @@ def test_sizes_of_workgroups(tmp_path: Path) -> None:
     assert bundle.plans[0].needs.group_size[1] == 4
     with pytest.raises(ExportError, match="mine: .* of 8x4x1 lanes, but the layer says 64x1x1"):
         exported(tmp_path, FIXED, groups=groups)
+
+
+def fixed_groups(given: Any, made: Any, options: Any) -> tuple[int, int, int]:
+    return -(-int(np.prod(made[0])) // 8), 1, 1
+
+
+BUFFER = "layout(set = 0, binding = 0, std430) readonly buffer X { float x[]; };"
+CONSTANT = "layout(constant_id = 9) const double wide = 2.0LF;\nvoid main() {"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [
+        ("set = 0, binding = 1", "set = 1, binding = 1", "descriptor set 1, binding 1; there are"),
+        ("set = 0, binding = 1", "set = 0, binding = 7", "binding 7; there are bindings 0 to 1 of"),
+        (
+            BUFFER,
+            "layout(set = 0, binding = 0, std140) uniform X { float x[9]; };",
+            "another kind than binding 0, which is a storage buffer",
+        ),
+        (
+            BUFFER,
+            "layout(set = 0, binding = 0, r32f) readonly uniform imageBuffer X;\n"
+            "float x[4] = float[4](imageLoad(X, 0).r, 0, 0, 0);",
+            "another kind than binding 0, which is a storage buffer",
+        ),
+    ],
+)
+def test_bindings_that_no_bundle_has(old: str, new: str, text: str, tmp_path: Path) -> None:
+    """A layer alone would compute with them, or not, by the driver: a runner calls them damage."""
+    wrong = FIXED.replace(old, new).replace("x[i] + p.a", "x[i % 4] + p.a")
+    assert wrong != FIXED
+    with pytest.raises(ExportError) as caught:
+        exported(tmp_path, wrong, groups=fixed_groups, local=(8, 4, 1))
+    [reason] = caught.value.reasons
+    assert reason.startswith("mine: its shader ") and text in reason and "--outputs" in reason
+    assert not (tmp_path / "net.vkb").exists()
+
+
+def test_constants_of_64_bits(tmp_path: Path) -> None:
+    wide = FIXED.replace("void main() {", CONSTANT).replace("+ p.a", "+ p.a * float(wide)")
+    with pytest.raises(ExportError, match="mine: its shader .* other sizes than 32 bits.*--outp"):
+        exported(tmp_path, wide, groups=fixed_groups, local=(8, 4, 1))
+    narrow = wide.replace("double wide = 2.0LF", "float wide = 2.0")
+    assert exported(tmp_path, narrow, groups=fixed_groups, local=(8, 4, 1)).plans
+
+
+def test_work_that_no_run_does(tmp_path: Path) -> None:
+    """The first is a run of 2^36 invocations beside those of relu, the second one less."""
+
+    def exported_with(z: int) -> Bundle:
+        return exported(tmp_path, FIXED, groups=lambda *_: (32768, 32768, z), local=(8, 4, 1))
+
+    with pytest.raises(ExportError) as caught:
+        exported_with(2)
+    [reason] = caught.value.reasons
+    assert reason.startswith("mine: 68,719,476,736") and "at most 68,719,476,736" in reason
+    assert "relu: " in reason and "--shape" in reason and "--outputs" in reason
+    assert not (tmp_path / "net.vkb").exists()
+    assert exported_with(1).plans

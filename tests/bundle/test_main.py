@@ -184,7 +184,7 @@ def test_the_best_classes_are_told(program: Path, folder: Path) -> None:
 
 
 @pytest.mark.device
-def test_the_example(program: Path, folder: Path) -> None:
+def test_the_example(program: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Right within its tolerance: status 0; a wrong answer planted: 1, and how far it is off."""
     bundle = Bundle.open(folder / "net.vkb")
     answer, inputs = expected(folder), {"image": np.load(folder / "image.npy")}
@@ -197,6 +197,10 @@ def test_the_example(program: Path, folder: Path) -> None:
     done = run(program, "bad.vkb", "--test", "--output", "probabilities=t.npy", folder=folder)
     assert done.returncode == 1 and "probabilities: 1 of 10" in done.stdout and "0.5" in done.stdout
     assert np.array_equal(np.load(folder / "t.npy"), answer), "what the device computed is written"
+    done = run(program, "bad.vkb", "--test", "--json", folder=folder)
+    (folder / "answer.json").write_text(done.stdout)
+    assert main(["report", str(folder / "answer.json")]) == 0
+    assert "probabilities │     1 │       10 │" in capsys.readouterr().out
     assert run(program, "net.vkb", "--test", folder=folder).returncode == 2
 
 
@@ -214,6 +218,17 @@ def test_a_profile_becomes_tables_and_a_trace(
     assert {"convolution2+relu2", "pooling1"} <= {e["name"] for e in events if e["ph"] == "X"}
     done = run(program, "--profile", "net.vkb", "--runs", 1, folder=folder)
     assert json.loads(done.stdout)["runs"] == 1
+
+
+@pytest.mark.device
+def test_a_disk_that_is_full_under_the_cache(program: Path, folder: Path) -> None:
+    """The answer is there, and no half of a cache."""
+    command = [program, "relu.vkb", "--input", "data=data.npy", "--cache", "full"]
+    full = "trap '' XFSZ; ulimit -f 0; exec \"$@\""  # writing is an error
+    done = subprocess.run(["bash", "-c", full, "bash", *command], cwd=folder, check=False)
+    assert done.returncode == 0 and not [*(folder / "full").iterdir()]
+    assert subprocess.run(command, cwd=folder, check=False).returncode == 0
+    assert [*(folder / "full").iterdir()], "where there is room it is written"
 
 
 @pytest.mark.device

@@ -133,7 +133,7 @@ WRONG: list[tuple[Any, str, Any, str]] = [
     (schema.PORT, "buffer", 9999, "there is no such buffer"),
     (schema.PORT, "scale", 1e30, "its scale is no number from 0 to 1e30"),
     (schema.PORT, "quantized", 2, "its scale is no number from 0 to 1e30"),
-    (schema.PORT, "count", 9999, "its count is no buffer"),
+    (schema.PORT, "count", 9999, "an input with a count"),
     (schema.SUBMIT, "end", 3, "section submit: submits do not ascend to the last step"),
 ]
 
@@ -212,12 +212,15 @@ def test_wrong_examples_and_states_are_refused(bundle: Bundle) -> None:
         with pytest.raises(ModelFormatError, match=f"section example: .*{text}"):
             Bundle.of(with_field(made, schema.EXAMPLE, field, value))
     plans = bundle.tables[schema.PLAN].copy()
-    plans[0]["states"] = 1
+    plans[0]["states"] = plans[1]["first_states"] = 1
+    ends = bundle.plans[0].inputs[0].buffer, bundle.plans[0].outputs[0].buffer
     for state, text in [
-        ((0, 0, 999, schema.NONE, 16), "its output is no buffer"),
-        ((0, 0, 1, schema.NONE, 1 << 40), "larger than its buffer"),
-        ((0, 0, 1, 999, 16), "first value is no blob"),
-        ((0, weight(bundle), 1, schema.NONE, 16), "it writes a weight"),
+        ((0, ends[0], 999, schema.NONE, 16), "its output is no buffer"),
+        ((0, *ends, schema.NONE, 1 << 40), "larger than its buffer"),
+        ((0, *ends, 999, 16), "first value is no blob"),
+        ((0, *ends[::-1], schema.NONE, 16), "its input is a buffer of another role"),
+        ((0, *ends, schema.NONE, 0), "empty, or larger than its buffer"),
+        ((0, weight(bundle), 1, schema.NONE, 16), "its input is a buffer of another role"),
     ]:
         rows = np.array([state], schema.STATE.dtype).tobytes()
         with pytest.raises(ModelFormatError, match=text):

@@ -87,3 +87,62 @@ def test_its_page_is_written(tmp_path: Path) -> None:
     assert data["total"] == {"extent": 40.0, "busy": 40.0, "gaps": 0.0}
     assert data["commands"]["median"] == [20.0, 20.0]
     assert ["options", "target generic, shapes data=1, precision fp32, runs 7"] in data["about"]
+
+
+OUTPUT = {
+    "output": "prob", "compared": True, "wrong": 3, "elements": 1000, "max_abs": 0.5,
+    "absolute": 1e-6, "relative": 1e-4,
+}  # fmt: skip
+ANSWER = {
+    **{name: TIMES[name] for name in ("device", "driver", "target", "shapes", "precision")},
+    "outputs": [
+        OUTPUT,
+        {"output": "extra", "compared": False},
+        {"output": "boxes", "compared": True, "wrong": 6, "elements": 12, "expected": 6},
+        {**OUTPUT, "output": "big", "max_abs": "inf"},
+    ],
+    "ok": False, "error": "VKNN_ERROR_DIFFERS: Phone computes something else",
+}  # fmt: skip
+
+
+def test_an_answer_of_a_test_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "answer.json"
+    path.write_text(json.dumps(ANSWER))
+    assert main(["report", str(path)]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for part in (
+        "answer.json: the example on Phone (v1): generic, data=1, fp32",
+        "prob │ 3 │ 1,000 │ 0.5 │ 1e-06 + 0.0001 of the value",
+        "extra │ not compared", "boxes │ 6 │ 12 │ 6 elements expected", "inf",
+        "Phone computes something else", "--profile run.json, then vknn report run.json",
+    ):  # fmt: skip
+        assert part in text, part
+    assert main(["report", str(path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == ANSWER
+    page = tmp_path / "x.html"
+    assert main(["report", str(path), "--html", str(page), "--trace", "t.json"]) == 2
+    told = capsys.readouterr().err
+    assert "no times for --html, --trace: take one of vknn-run --profile" in " ".join(told.split())
+    assert not page.exists()
+    path.write_text(json.dumps({**ANSWER, "ok": True, "error": None, "outputs": [OUTPUT]}))
+    assert main(["report", str(path)]) == 0
+    assert "all outputs are within their tolerances" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "change, text",
+    [
+        ({"ok": 1}, "ok: "),
+        ({"outputs": [{"output": "x"}]}, "compared is missing"),
+        ({"outputs": [{"output": "x", "compared": True}]}, "x.wrong is missing"),
+        ({"device": None}, "device: a string"),
+    ],
+)
+def test_damaged_answers_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, Any], text: str
+) -> None:
+    path = tmp_path / "answer.json"
+    path.write_text(json.dumps({**ANSWER, **change}))
+    assert main(["report", str(path)]) == 2
+    told = capsys.readouterr().err
+    assert "answer.json: no answer of vknn-run --test: " in told and text in told

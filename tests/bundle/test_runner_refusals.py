@@ -105,3 +105,17 @@ def test_wrong_sizes(net: Made, library: Path) -> None:
         assert lib.vknn_net_message(handle) == b"data has 768 bytes, not 4"
         assert lib.vknn_set(handle, b"nothing", b"\0" * 4, ctypes.c_size_t(4)) == 4
         assert lib.vknn_net_message(handle) == b"there is no input nothing; there are: data"
+
+
+def test_a_name_that_is_cut_is_no_half_a_letter(net: Made, library: Path) -> None:
+    lib = ctypes.CDLL(str(library))
+    lib.vknn_net_message.restype = ctypes.c_char_p
+    port = ctypes.create_string_buffer(1024)
+    with Runner(net.path, library=library) as runner:
+        for letter in "é猫\U0001f600":
+            for before in ("", "x", "xx", "xxx"):
+                name = (before + letter * 60).encode()
+                assert lib.vknn_find(runner._net, 0, name, port) == 4
+                text = lib.vknn_net_message(runner._net).decode()
+                assert f"no input {before}{letter}" in text
+                assert text.count("?") <= 3

@@ -295,7 +295,7 @@ def test_a_missing_archive_is_refused(installed: Path, content: bytes | None) ->
 def test_builds_reproduce(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, workers in (("a", None), ("b", 1)):  # each compiles
         monkeypatch.setattr(modules, "_loaded", {})
-        monkeypatch.setattr(modules, "_cache_folder", (tmp_path / f"cache-{name}").absolute)
+        monkeypatch.setattr(modules, "cache_folder", (tmp_path / f"cache-{name}").absolute)
         assert modules.build(root, tmp_path / name, workers) == 4
     first, second = (tmp_path / name / modules.ARCHIVE for name in "ab")
     assert first.read_bytes() == second.read_bytes()

@@ -26,14 +26,14 @@ def write_json(path: Path) -> None:
 
 
 def write_module(path: Path) -> None:
-    modules._write_cached(path, b"data")
+    modules.write_cached(path, b"data")
 
 
 #: What writes a cache file, what reads it, and what the latter gives for none.
 KINDS: dict[str, tuple[Callable[[Path], None], Callable[[Path], Any], Any]] = {
     "pipelines": (write_pipelines, cachefile.read, b""),
     "json": (write_json, JSON.load, None),
-    "module": (write_module, modules._read_cached, None),
+    "module": (write_module, modules.read_cached, None),
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
 

@@ -14,7 +14,7 @@ import numpy as np
 from vknn import __version__, environment, gc_pause
 from vknn.bundle.modules import swept_keys
 from vknn.bundle.needs import Needs
-from vknn.bundle.network import Network, cut, shapes_text
+from vknn.bundle.network import Network, check_names, cut, shapes_text
 from vknn.bundle.plans import Portrait, add_plan
 from vknn.bundle.precisions import plan_options
 from vknn.bundle.schema import Feature
@@ -127,7 +127,8 @@ def export(
         fixed: Arrays by input that become part of the network; inputs whose data decide shapes
             have to be among them.
         example: Whether the bundle has an input and the NumPy reference's answer to it, which
-            ``vknn-run --test`` compares with; or the arrays of that input.
+            ``vknn-run --test`` compares with; or arrays of it by input, of which those that are
+            missing are made up.
 
     Raises:
         vknn.ExportError: It cannot be one plan on a device; all layers that are in the way are
@@ -190,6 +191,7 @@ def _add(
         cut(graph, names, network.model.state)
     graph, plan = planned(graph, target.limits, options)
     ported = network.ported(graph, plan, target.limits)
+    check_names(ported)
     keys = swept_keys(ported.plan.dispatches)
     portrait = Portrait(
         ported.plan, keys, target.limits, target.name, shapes_text(ported), options.precision,
@@ -219,6 +221,10 @@ def _examples(
     """The example of each set of shapes: arrays that are given are for the sets that they fit."""
     if isinstance(example, bool):
         return [example] * len(sets)
+    if not example:
+        raise InputError(
+            "the example has no arrays: give some, True for one that is made up, or False for none"
+        )
     given = {name: np.asarray(array) for name, array in example.items()}
     fitting = [
         all(given[name].shape == dims for name, dims in shapes.items() if name in given)

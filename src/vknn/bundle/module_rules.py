@@ -10,12 +10,17 @@ from collections.abc import Mapping, Sequence
 
 from vknn.bundle.module_facts import ModuleFacts, module_facts
 from vknn.bundle.needs import capabilities, group_size
+from vknn.bundle.shader_rules import (
+    MOST_CONSTANTS,
+    MOST_SLOTS,
+    PipelineParts,
+    check_module,
+    check_pipeline,
+)
 from vknn.errors import ExportError, ShaderError
 from vknn.plan import Dispatch
-from vknn.runtime.pipelines import PipelineKey
+from vknn.runtime.pipelines import DESCRIPTOR_TYPES, PipelineKey
 
-#: Bindings of a pipeline, and its specialization constants, at most.
-MOST_SLOTS, MOST_CONSTANTS = 32, 128
 _REMEDY = "change its shader, or cut the network in front of it with --outputs"
 
 
@@ -59,3 +64,9 @@ def _check(dispatch: Dispatch, key: PipelineKey, facts: ModuleFacts) -> None:
         raise ShaderError("has push constants that are no numbers, vectors or arrays")
     if facts.push_bytes > key.push:
         raise ShaderError(f"has {facts.push_bytes} bytes of push constants but is given {key.push}")
+    if key.push % 4:
+        raise ShaderError(f"is given {key.push} bytes of push constants, no whole words")
+    if dispatch.source is not None:  # vknn's own are as they should be
+        views = [DESCRIPTOR_TYPES[view] for view in key.views]
+        check_module(key.spirv)
+        check_pipeline(key.spirv, PipelineParts(words_of(key), views, key.push))

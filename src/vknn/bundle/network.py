@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import math
 from collections.abc import Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ import numpy as np
 from vknn.bundle.ports import PortedPlan, ported
 from vknn.bundle.schema import Direction
 from vknn.bundle.segments import too_long
+from vknn.bundle.tables import text_bytes
 from vknn.errors import ExportError, InputError
 from vknn.formats import Model, TensorSpec
 from vknn.graph import DType, Graph, TensorType
@@ -225,6 +227,33 @@ def _open_shape(spec: TensorSpec) -> InputError:
 
 
 def shapes_text(ported: PortedPlan) -> str:
-    """The shapes of a plan's inputs, as a bundle has them."""
+    """The shapes of a plan's inputs, as a bundle has them.
+
+    Names with characters that part them from sizes and each other stand in JSON's quotes.
+    """
     inputs = [port for port in ported.ports if port.direction is Direction.INPUT]
-    return ";".join(f"{port.name}={','.join(map(str, port.form.dims))}" for port in inputs)
+    return ";".join(f"{_quoted(port.name)}={','.join(map(str, port.form.dims))}" for port in inputs)
+
+
+def _quoted(name: str) -> str:
+    is_plain = not any(character in name for character in '=;,"')
+    return name if is_plain else json.dumps(name, ensure_ascii=False)
+
+
+def check_names(ported: PortedPlan) -> None:
+    """Check that ports are told apart by their names, as texts of a bundle. Raises ExportError."""
+    reasons = []
+    for direction in Direction:
+        names: dict[bytes, str] = {}
+        for port in ported.ports:
+            if port.direction is not direction:
+                continue
+            other = names.setdefault(text_bytes(port.name), port.name)
+            if other is not port.name:
+                what = direction.name.lower()
+                reasons.append(
+                    f"{what}s {other!r} and {port.name!r} have the same name in a bundle: name "
+                    f"them apart in the model{', or cut one off with --outputs' * bool(direction)}"
+                )
+    if reasons:
+        raise ExportError(reasons)

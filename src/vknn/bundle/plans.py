@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from vknn.bundle import schema
 from vknn.bundle.module_rules import facts_of, words_of
 from vknn.bundle.needs import Needs, needs
+from vknn.bundle.plan_rules import check_plan
 from vknn.bundle.schema import NONE, BufferRole, StepKind
 from vknn.bundle.tables import Tables
 from vknn.plan import Access, Barrier, Copy, DeviceLimits, Dispatch, Fill, Plan, Role, Step
@@ -22,6 +23,7 @@ _ROLES = {
     Role.WEIGHT: BufferRole.WEIGHT,
 }
 _ACCESS = {Access.READ: 1, Access.WRITE: 2, Access.READ_WRITE: 3}
+_NO_STEP: dict[str, object] = {f.name: 0 for f in schema.STEP.fields} | {"groups": [0, 0, 0]}
 
 
 @dataclass(frozen=True)
@@ -46,16 +48,17 @@ class Portrait:
 def add_plan(tables: Tables, portrait: Portrait) -> Needs:
     """The records of a plan added to the tables; what it needs.
 
-    Raises ExportError for shaders that no bundle can have.
+    Raises ExportError for shaders, work and sizes that no bundle can have.
     """
     plan = portrait.plan
+    check_plan(plan)
     facts = facts_of(plan.dispatches, portrait.keys)
     asked = needs(plan, facts, portrait.limits)
     shared: dict[bytes, int] = {}
     for key, fact in zip(portrait.keys, facts, strict=True):
         shared[key.spirv] = max(fact.shared_memory, shared.get(key.spirv, 0))
-    keys = iter(portrait.keys)
-    steps = [_step(tables, step, keys, shared) for step in plan.steps]
+    pipelines = _pipelines(tables, plan.dispatches, portrait.keys, shared)
+    steps = [_step(tables, step, pipelines) for step in plan.steps]
     matrices = [(m.m, m.n, m.k, m.factors, m.sums, 0) for m in asked.matrices]
     row = (
         tables.string(plan.name),
@@ -100,11 +103,9 @@ def _buffer(tables: Tables, plan: Plan, index: int) -> tuple[object, ...]:
     return tables.string(buffer.name), int(_ROLES[buffer.role]), offset, buffer.nbytes, blob, 0
 
 
-def _step(
-    tables: Tables, step: Step, keys: Iterator[PipelineKey], shared: Mapping[bytes, int]
-) -> tuple[object, ...]:
-    row: dict[str, object] = dict.fromkeys((f.name for f in schema.STEP.fields), 0)
-    row["groups"] = [0, 0, 0]
+def _step(tables: Tables, step: Step, pipelines: Iterator[int]) -> tuple[object, ...]:
+    """The record of a step; ``pipelines``: of the dispatches that are left."""
+    row: dict[str, object] = {**_NO_STEP}
     if not isinstance(step, Barrier):
         row["label"] = tables.string(", ".join(step.nodes))
         row["op"] = tables.string(step.label)
@@ -124,7 +125,6 @@ def _step(
                 "word": step.word & 0xFFFFFFFF,
             }
         case Dispatch():
-            key = next(keys)
             first, count = tables.add(
                 schema.BINDING,
                 [
@@ -133,11 +133,26 @@ def _step(
                 ],
             )
             row |= {
-                "kind": int(StepKind.DISPATCH), "pipeline": _pipeline(tables, step, key, shared),
+                "kind": int(StepKind.DISPATCH), "pipeline": next(pipelines),
                 "first_bindings": first, "bindings": count, "push": tables.push(step.push),
                 "groups": list(step.groups), "flops": step.flops, "traffic": step.nbytes,
             }  # fmt: skip
     return tuple(row.values())
+
+
+def _pipelines(
+    tables: Tables,
+    dispatches: Sequence[Dispatch],
+    keys: Sequence[PipelineKey],
+    shared: Mapping[bytes, int],
+) -> Iterator[int]:
+    """The pipeline of each dispatch."""
+    known: dict[tuple[object, ...], int] = {}
+    for step, key in zip(dispatches, keys, strict=True):
+        access = tuple(b.access for b in step.bindings)
+        if (key, access) not in known:
+            known[key, access] = _pipeline(tables, step, key, shared)
+        yield known[key, access]
 
 
 def _pipeline(tables: Tables, step: Dispatch, key: PipelineKey, shared: Mapping[bytes, int]) -> int:

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from vknn.bundle import schema
-from vknn.bundle.record_checks import BadRecord, check_records
+from vknn.bundle.record_checks import check_records
+from vknn.bundle.record_rules import BadRecord
 from vknn.bundle.records import BundlePlan
 from vknn.bundle.schema import ALIGNMENT, DATA_ALIGNMENT, TableRecord
 from vknn.errors import ModelFormatError, naming
@@ -178,6 +179,8 @@ def _check_header(data: np.ndarray) -> int:
         )
     if header["file_bytes"] != len(data):
         raise BadRecord("header", f"the file has {len(data)} bytes of {header['file_bytes']}")
+    if header["reserved"].any():
+        raise BadRecord("header", "its reserved bytes are not 0")
     return version
 
 
@@ -192,12 +195,13 @@ def _sections(data: np.ndarray) -> dict[str, np.ndarray]:
     if zlib.crc32(table.data) != header["table_crc"]:
         raise BadRecord("header", "the table of sections is damaged")
     found = {name: np.zeros(0, np.uint8) for name in SECTIONS.values()}
-    reached = end
-    for row in sorted(table.view(_ENTRY), key=lambda row: int(row["offset"])):
+    reached, seen = end, set[str]()
+    for row in sorted(table.view(_ENTRY), key=lambda row: (int(row["offset"]), int(row["nbytes"]))):
         kind, offset, nbytes = (int(row[field]) for field in ("kind", "offset", "nbytes"))
         name = SECTIONS.get(kind)
-        if name is None or len(found[name]):
+        if name is None or name in seen:
             raise BadRecord(name or str(kind), "there is no such section, or it is there twice")
+        seen.add(name)
         alignment = DATA_ALIGNMENT if kind == schema.DATA.section else ALIGNMENT
         if offset % alignment or offset < reached or offset + nbytes > len(data):
             raise BadRecord(
@@ -218,7 +222,7 @@ def _check_section(name: str, kind: int, row: np.void, body: np.ndarray) -> None
         raise BadRecord(name, f"{len(body)} bytes of records of {row['record_bytes']}, not {size}")
     if row["count"] != (count if count < 1 << 32 else 0):
         raise BadRecord(name, f"{row['count']} records where there are {count}")
-    if kind != schema.DATA.section and zlib.crc32(body.data) != row["crc"]:
+    if row["crc"] != (0 if kind == schema.DATA.section else zlib.crc32(body.data)):
         raise BadRecord(name, "the bytes are damaged")
 
 

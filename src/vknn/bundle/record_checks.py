@@ -1,247 +1,228 @@
-"""Checks of a bundle's records: ranges, roles, sizes, and what steps may do with buffers.
+"""Checks of a bundle's records: each table by itself, shaders, and how plans divide the tables.
 
-What a runner checks too (``runner/check.c``), so that tools refuse what it refuses. That states are
-of whole words, which is a rule of the format, is checked here alone. Sums are of 64 bits, of
-numbers that are below the file's size or of 32 bits, and so cannot overflow.
+What a runner checks too (``runner/check.c``), so that tools refuse what it refuses, and nothing
+else, but for examples that end within a row of an open axis, which are no arrays. Its bound on the
+work that checking is stands here in parts. ``plan_checks`` has the rules of a plan's own records,
+``shader_rules`` those of modules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from vknn.bundle import schema
+from vknn.bundle.needs import MOST_ALIGNMENT
+from vknn.bundle.plan_checks import PipelineFacts, check_plan
+from vknn.bundle.record_rules import (
+    RANGES,
+    BadRecord,
+    Tables,
+    check_all,
+    check_placed,
+    check_range,
+)
 from vknn.bundle.schema import (
     BLOB_ALIGNMENT,
     MOST_AXES,
+    MOST_BYTES,
     MOST_TOLERANCE,
-    NONE,
     BufferRole,
+    Direction,
+    Feature,
+    PortElement,
     StepKind,
     TableRecord,
 )
-from vknn.runtime.recorder import VK_FORMATS
+from vknn.bundle.shader_rules import (
+    MOST_CONSTANTS,
+    MOST_SLOTS,
+    STORAGE,
+    STORAGE_TEXEL,
+    UNIFORM_TEXEL,
+    PipelineParts,
+    check_module,
+    check_pipeline,
+    module_needs,
+    visits,
+)
+from vknn.errors import ShaderError
 
-Tables = Mapping[TableRecord, np.ndarray]
-REMEDY = "copy or export the bundle again"
-#: Bytes of an element, by its type.
-ELEMENT_BYTES = np.array([4, 2, 1, 1, 2, 2, 4, 4, 8, 8, 1, 8], np.uint64)
-#: No buffer, arena or offset is larger: sums of a few of them stay below 64 bits.
-_MOST_BYTES = 1 << 60
-_STORAGE, _VIEWS = 7, (4, 5, 7)
-#: A plan's ranges -> the table that they are of.
-_RANGES = {
-    "buffers": schema.BUFFER, "steps": schema.STEP, "submits": schema.SUBMIT,
-    "ports": schema.PORT, "states": schema.STATE, "examples": schema.EXAMPLE,
-    "matrices": schema.MATRIX,
-}  # fmt: skip
 _STRINGS = {
     schema.PLAN: ("name", "target", "shapes", "precision"), schema.BUFFER: ("name",),
     schema.STEP: ("label", "op"), schema.PIPELINE: ("kernel",),
     schema.PORT: ("name", "layout", "picture"), schema.LABEL: ("text",), schema.STATE: ("name",),
 }  # fmt: skip
-
-
-class BadRecord(Exception):
-    """Something in a section that is not as the format says."""
-
-    def __init__(self, section: str, text: str, remedy: str = f": {REMEDY}") -> None:
-        super().__init__(f"section {section}: {text}{remedy}")
+_VIEWS = (STORAGE, UNIFORM_TEXEL, STORAGE_TEXEL)
+#: Words of SPIR-V that checking may look at, as a runner counts them, at most.
+_MOST_VISITS = 1 << 33
 
 
 def check_records(tables: Tables, sections: Mapping[str, np.ndarray]) -> None:
     """Check of all records; raises BadRecord for the first that does not fit."""
+    _check_texts(tables, sections["strings"])
+    _check_reserved(tables)
+    _check_stored(tables, sections)
+    _check_pipelines(tables)
+    _check_steps(tables)
+    _check_ports(tables, sections["strings"])
+    _check_plans(tables)
+    facts = _check_shaders(tables, sections["spirv"])
+    plans = tables[schema.PLAN]
+    for number in range(len(plans)):
+        check_plan(plans[number], tables, len(sections["push"]), facts)
+
+
+def _check_texts(tables: Tables, strings: np.ndarray) -> None:
     for record, fields in _STRINGS.items():
         for field in fields:
-            _all(tables[record][field] < len(sections["strings"]), record, f"{field} is no text")
-    _check_shared(tables, sections)
-    plans = tables[schema.PLAN]
+            check_all(tables[record][field] < len(strings), record, f"{field} is no text")
+    try:
+        strings.tobytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadRecord("strings", f"no UTF-8 near byte {error.start}") from None
+
+
+def _check_reserved(tables: Tables) -> None:
+    for record in schema.RECORDS:
+        if any(field.name == "reserved" for field in record.fields):
+            check_all(tables[record]["reserved"] == 0, record, "its reserved bytes are not 0")
+
+
+def _check_stored(tables: Tables, sections: Mapping[str, np.ndarray]) -> None:
+    """Buffers, blobs and modules."""
+    buffers, record = tables[schema.BUFFER], schema.BUFFER
+    check_all(buffers["role"] <= max(BufferRole), record, "its role is unknown")
+    size_fits = (buffers["nbytes"] > 0) & (buffers["nbytes"] <= MOST_BYTES)
+    check_all(size_fits, record, "its size is absurd")
+    check_all(buffers["offset"] % 4 == 0, record, "its offset is not a multiple of 4")
+    check_placed(tables[schema.BLOB], len(sections["data"]), BLOB_ALIGNMENT, schema.BLOB)
+    modules = tables[schema.MODULE]
+    check_placed(modules, len(sections["spirv"]), 4, schema.MODULE)
+    whole = (modules["nbytes"] % 4 == 0) & (modules["nbytes"] > 20)
+    check_all(whole, schema.MODULE, "it is no header and whole words")
+
+
+def _check_pipelines(tables: Tables) -> None:
+    pipelines, slots, record = tables[schema.PIPELINE], tables[schema.SLOT], schema.PIPELINE
+    check_all(pipelines["module"] < len(tables[schema.MODULE]), record, "there is no such module")
+    check_range(pipelines, "constants", len(tables[schema.CONSTANT]), record)
+    check_range(pipelines, "slots", len(slots), record)
+    check_all(pipelines["constants"] <= MOST_CONSTANTS, record, f"over {MOST_CONSTANTS} constants")
+    check_all(pipelines["slots"] <= MOST_SLOTS, record, f"over {MOST_SLOTS} slots")
+    check_all(pipelines["push_bytes"] % 4 == 0, record, "its push constants are no whole words")
+    check_all(pipelines["flags"] <= 1, record, "it has unknown flags")
+    check_all(np.isin(slots["view"], _VIEWS), schema.SLOT, "its descriptor type is unknown")
+    most = np.where(slots["view"] == UNIFORM_TEXEL, 1, 3)
+    known = (slots["access"] >= 1) & (slots["access"] <= most)
+    check_all(known, schema.SLOT, "its access is unknown, or writes uniform texels")
+
+
+def _check_steps(tables: Tables) -> None:
+    steps = tables[schema.STEP]
+    check_all(steps["kind"] <= max(StepKind), schema.STEP, "its kind is unknown")
+    check_range(steps, "bindings", len(tables[schema.BINDING]), schema.STEP)
+    check_all(steps["push"] % 4 == 0, schema.STEP, "its push constants are no whole words")
+
+
+def _check_ports(tables: Tables, strings: np.ndarray) -> None:
+    """Ports, examples and matrices."""
+    ports, record = tables[schema.PORT], schema.PORT
+    check_all(ports["direction"] <= max(Direction), record, "its direction is unknown")
+    check_all(ports["type"] <= max(PortElement), record, "its type is unknown")
+    check_all(ports["rank"] <= MOST_AXES, record, f"it has more than {MOST_AXES} axes")
+    check_range(ports, "labels", len(tables[schema.LABEL]), record)
+    most = np.float32(MOST_TOLERANCE)
+    scaled = (ports["scale"] >= 0) & (ports["scale"] < most)
+    check_all((ports["quantized"] <= 1) & scaled, record, "its scale is no number from 0 to 1e30")
+    # A letter an axis, or none; the strings end with a zero.
+    letters = np.minimum(ports["layout"].astype(np.int64)[:, None] + np.arange(MOST_AXES + 1),
+                         len(strings) - 1)  # fmt: skip
+    count = np.argmax(np.pad(strings[letters] == 0, ((0, 0), (0, 1)), constant_values=True), axis=1)
+    check_all((count == 0) | (count == ports["rank"]), record, "its layout is of another rank")
+    examples = tables[schema.EXAMPLE]
+    check_all(examples["blob"] < len(tables[schema.BLOB]), schema.EXAMPLE, "there is no such blob")
+    for field in ("absolute", "relative"):
+        good = (examples[field] >= 0) & (examples[field] < most)
+        check_all(good, schema.EXAMPLE, f"its {field} tolerance is no number from 0 to 1e30")
+    for field in ("m", "n", "k"):
+        sizes = tables[schema.MATRIX][field]
+        check_all((sizes >= 1) & (sizes <= 1024), schema.MATRIX, f"its {field} is not 1 to 1024")
+
+
+def _check_plans(tables: Tables) -> None:
+    """Plans by themselves, and that each has the records behind those of the one before it."""
+    plans, record = tables[schema.PLAN], schema.PLAN
     if not len(plans):
         raise BadRecord("plan", "there is none")
-    for field, of in _RANGES.items():
-        _within(plans, field, len(tables[of]), schema.PLAN)
-        if int(plans[field].sum(dtype=np.uint64)) > len(tables[of]):
-            raise BadRecord("plan", f"plans share {field}")
-    for number in range(len(plans)):
-        _check_plan(plans[number], tables, sections)
+    for field, of in RANGES.items():
+        check_range(plans, field, len(tables[of]), record)
+        ends = np.cumsum(plans[field], dtype=np.uint64)
+        if (plans[f"first_{field}"] != ends - plans[field]).any():
+            raise BadRecord("plan", f"plans share {field}, or leave some out between them")
+        if int(ends[-1]) != len(tables[of]):
+            raise BadRecord(of.name, "there are records of no plan")
+    check_all((plans["arenas"] <= MOST_BYTES).all(axis=1), record, "its arenas are absurd")
+    known = plans["features"] < 2 * max(Feature)
+    check_all(known, record, "it needs features that are not known")
+    matrices = (plans["features"] & np.uint64(Feature.COOPERATIVE_MATRIX)) != 0
+    check_all(matrices | (plans["matrices"] == 0), record, "it has matrices without the feature")
+    check_all(plans["vulkan"] >> 22 == 1, record, "it needs another Vulkan than 1")
+    for field in ("storage_alignment", "texel_alignment"):
+        values = plans[field]
+        good = _are_powers_of_two(values) & (values <= MOST_ALIGNMENT)
+        check_all(good, record, f"its {field} is no power of two up to {MOST_ALIGNMENT}")
+    sizes = plans["subgroup_size"]
+    check_all((sizes == 0) | _are_powers_of_two(sizes), record, "its subgroup_size is odd")
 
 
-def part(tables: Tables, plan: np.void, field: str) -> np.ndarray:
-    """A plan's own records: "buffers", "steps", "submits", "ports", ..."""
-    start = int(plan[f"first_{field}"])
-    return tables[_RANGES[field]][start : start + int(plan[field])]
+def _check_shaders(tables: Tables, spirv: np.ndarray) -> PipelineFacts:
+    """Facts of all pipelines, whose modules are checked with them."""
+    bodies = []
+    for number, row in enumerate(tables[schema.MODULE]):
+        start = int(row["offset"])
+        bodies.append(spirv[start : start + int(row["nbytes"])].tobytes())
+        _shader(schema.MODULE, number, check_module, bodies[-1])
+    pipelines = tables[schema.PIPELINE]
+    facts = PipelineFacts.of(len(pipelines))
+    seen = sum(len(body) // 4 for body in bodies)
+    # In the order of their modules, of which few are kept as they were read.
+    for number in np.argsort(pipelines["module"], kind="stable").tolist():
+        row = pipelines[number]
+        parts, module = _parts(tables, number), bodies[int(row["module"])]
+        seen += visits(module)
+        if seen >= _MOST_VISITS:
+            raise BadRecord("pipeline", f"record {number}: too many pipelines of long modules")
+        _shader(schema.PIPELINE, number, check_pipeline, module, parts)
+        asked = module_needs(module)
+        features = asked.features | (Feature.FULL_SUBGROUPS if row["flags"] else Feature(0))
+        facts.features[number], facts.vulkan[number] = int(features), asked.vulkan
+        facts.group_size[number] = parts.group_size
+        facts.shared_memory[number] = tables[schema.MODULE]["shared_memory"][row["module"]]
+        facts.views[number] = [list(parts.views).count(view) for view in _VIEWS]
+    return facts
 
 
-def _check_shared(tables: Tables, sections: Mapping[str, np.ndarray]) -> None:
-    blobs, modules = tables[schema.BLOB], tables[schema.MODULE]
-    _placed(blobs, len(sections["data"]), BLOB_ALIGNMENT, schema.BLOB)
-    _placed(modules, len(sections["spirv"]), 4, schema.MODULE)
-    _all(modules["nbytes"] % 4 == 0, schema.MODULE, "it has no whole words")
-    pipelines, slots = tables[schema.PIPELINE], tables[schema.SLOT]
-    _all(pipelines["module"] < len(modules), schema.PIPELINE, "there is no such module")
-    _within(pipelines, "constants", len(tables[schema.CONSTANT]), schema.PIPELINE)
-    _within(pipelines, "slots", len(slots), schema.PIPELINE)
-    _all(pipelines["flags"] <= 1, schema.PIPELINE, "it has unknown flags")
-    _all(np.isin(slots["view"], _VIEWS), schema.SLOT, "its descriptor type is unknown")
-    _all((slots["access"] >= 1) & (slots["access"] <= 3), schema.SLOT, "its access is unknown")
+def _parts(tables: Tables, number: int) -> PipelineParts:
+    row = tables[schema.PIPELINE][number]
+    first = int(row["first_constants"])
+    constants = tables[schema.CONSTANT][first : first + int(row["constants"])]
+    if len(np.unique(constants["id"])) != len(constants):
+        raise BadRecord("pipeline", f"record {number}: it has a constant twice")
+    first = int(row["first_slots"])
+    views = tables[schema.SLOT]["view"][first : first + int(row["slots"])]
+    words = dict(zip(constants["id"].tolist(), constants["word"].tolist(), strict=True))
+    return PipelineParts(words, views.tolist(), int(row["push_bytes"]))
 
 
-def _check_plan(plan: np.void, tables: Tables, sections: Mapping[str, np.ndarray]) -> None:
-    buffers, steps = part(tables, plan, "buffers"), part(tables, plan, "steps")
-    _check_buffers(plan, buffers, tables[schema.BLOB])
-    _all(steps["kind"] <= max(StepKind), schema.STEP, "its kind is unknown")
-    dispatches = steps[steps["kind"] == StepKind.DISPATCH]
-    _check_dispatches(plan, dispatches, buffers, tables, len(sections["push"]))
-    _check_copies(steps[steps["kind"] == StepKind.COPY], buffers)
-    fills = steps[steps["kind"] == StepKind.FILL]
-    _written(fills["target"], buffers)
-    _all(buffers["nbytes"][fills["target"]] % 4 == 0, schema.STEP, "a fill of no whole words")
-    ends = part(tables, plan, "submits")["end"].astype(np.int64)
-    if len(ends) and ((np.diff(ends) < 0).any() or ends[-1] != len(steps)):
-        raise BadRecord("submit", "submits do not ascend to the last step")
-    if len(steps) and not len(ends):
-        raise BadRecord("submit", "steps that no submit has")
-    ports = part(tables, plan, "ports")
-    _check_ports(ports, buffers, len(tables[schema.LABEL]))
-    _check_states(part(tables, plan, "states"), buffers, tables[schema.BLOB])
-    _check_examples(part(tables, plan, "examples"), ports, tables[schema.BLOB])
+def _shader(record: TableRecord, number: int, check: object, *given: object) -> None:
+    try:
+        check(*given)  # type: ignore[operator]
+    except ShaderError as error:
+        raise BadRecord(record.name, f"record {number}: its shader {error}") from None
 
 
-def _check_buffers(plan: np.void, buffers: np.ndarray, blobs: np.ndarray) -> None:
-    record = schema.BUFFER
-    _all(buffers["role"] <= BufferRole.WEIGHT, record, "its role is unknown")
-    _all((buffers["nbytes"] > 0) & (buffers["nbytes"] < _MOST_BYTES), record, "its size is absurd")
-    _all(buffers["offset"] % 4 == 0, record, "its offset is not a multiple of 4")
-    weights = buffers[buffers["role"] == BufferRole.WEIGHT]
-    others = buffers[buffers["role"] != BufferRole.WEIGHT]
-    _all(weights["blob"] < len(blobs), record, "a weight has no blob")
-    _all(weights["offset"] == 0, record, "a weight has an offset")
-    held = blobs["nbytes"][weights["blob"]]
-    _all(held <= weights["nbytes"], record, "a weight's blob is larger than its buffer")
-    _all(others["blob"] == NONE, record, "an activation has a blob")
-    arenas = plan["arenas"][others["role"]]
-    _all(others["offset"] < _MOST_BYTES, record, "its offset is absurd")
-    _all(others["offset"] + others["nbytes"] <= arenas, record, "it is outside its arena")
-
-
-def _check_dispatches(
-    plan: np.void, steps: np.ndarray, buffers: np.ndarray, tables: Tables, push_bytes: int
-) -> None:
-    pipelines, slots, record = tables[schema.PIPELINE], tables[schema.SLOT], schema.STEP
-    _all(steps["pipeline"] < len(pipelines), record, "there is no such pipeline")
-    _within(steps, "bindings", len(tables[schema.BINDING]), record)
-    _all((steps["groups"] > 0).all(axis=1), record, "a dispatch of no workgroups")
-    used = pipelines[steps["pipeline"]]
-    _all(steps["bindings"] == used["slots"], record, "its bindings are not its pipeline's")
-    ends = steps["push"].astype(np.uint64) + used["push_bytes"]
-    _all(ends <= push_bytes, record, "its push constants are outside their section")
-    _all(used["push_bytes"] <= plan["push_bytes"], record, "more push constants than told")
-    counts = steps["bindings"].astype(np.int64)
-    if int(counts.sum()) > len(tables[schema.BINDING]):
-        raise BadRecord("step", "dispatches share bindings")
-    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-    bound = tables[schema.BINDING][np.repeat(steps["first_bindings"], counts) + within]
-    seen = slots[np.repeat(used["first_slots"], counts) + within]
-    _all(bound["buffer"] < len(buffers), schema.BINDING, "there is no such buffer")
-    storage = seen["view"] == _STORAGE
-    known = np.isin(bound["format"], list(VK_FORMATS.values()))
-    fits = np.where(storage, bound["format"] == 0, known)
-    _all(fits, schema.BINDING, "its format does not suit its kind")
-    _written(bound["buffer"][seen["access"] != 1], buffers)
-
-
-def _check_copies(copies: np.ndarray, buffers: np.ndarray) -> None:
-    record = schema.STEP
-    _all(copies["source"] < len(buffers), record, "a copy reads no buffer")
-    _written(copies["target"], buffers)
-    for field in ("source_offset", "target_offset", "nbytes"):
-        _all(copies[field] < _MOST_BYTES, record, f"a copy's {field} is absurd")
-    _all(copies["nbytes"] > 0, record, "a copy of nothing")
-    starts = []
-    for end in ("source", "target"):
-        held, offset = buffers[copies[end]], copies[f"{end}_offset"]
-        _all(offset + copies["nbytes"] <= held["nbytes"], record, "a copy leaves its buffer")
-        starts.append(held["offset"] + offset)
-    read, write = buffers[copies["source"]], buffers[copies["target"]]
-    apart = (starts[0] + copies["nbytes"] <= starts[1]) | (
-        starts[1] + copies["nbytes"] <= starts[0]
-    )
-    _all((read["role"] != write["role"]) | apart, record, "a copy overlaps itself")
-
-
-def _check_ports(ports: np.ndarray, buffers: np.ndarray, labels: int) -> None:
-    record = schema.PORT
-    _all(ports["direction"] <= 1, record, "its direction is unknown")
-    _all(ports["type"] < len(ELEMENT_BYTES), record, "its type is unknown")
-    _all(ports["rank"] <= MOST_AXES, record, f"it has more than {MOST_AXES} axes")
-    _all(ports["buffer"] < len(buffers), record, "there is no such buffer")
-    _within(ports, "labels", labels, record)
-    scaled = (ports["scale"] >= 0) & (ports["scale"] < np.float32(MOST_TOLERANCE))
-    _all((ports["quantized"] <= 1) & scaled, record, "its scale is no number from 0 to 1e30")
-    behind = np.arange(MOST_AXES) >= ports["rank"][:, None]
-    _all(((ports["dims"] == 1) | ~behind).all(axis=1), record, "axes behind its last")
-    size = ELEMENT_BYTES[ports["type"]]
-    held = buffers["nbytes"][ports["buffer"]]
-    for axis in range(MOST_AXES):
-        dims = ports["dims"][:, axis]
-        # Before the product: it is at most that of two numbers below 2^60, or is not made.
-        _all((dims == 0) | (size <= held // np.maximum(dims, 1)), record, "larger than its buffer")
-        size = size * dims
-    counted = ports[ports["count"] != NONE]
-    _all(counted["count"] < len(buffers), record, "its count is no buffer")
-    _all(buffers["nbytes"][counted["count"]] >= 4, record, "its count is no number")
-    _all(counted["open_axis"] < counted["rank"], record, "its open axis is none")
-    if len(counted):
-        front = np.arange(MOST_AXES) < counted["open_axis"][:, None]
-        _all(((counted["dims"] == 1) | ~front).all(axis=1), record, "axes before its open one")
-
-
-def _check_states(states: np.ndarray, buffers: np.ndarray, blobs: np.ndarray) -> None:
-    record = schema.STATE
-    for end in ("input", "output"):
-        _all(states[end] < len(buffers), record, f"its {end} is no buffer")
-        _all(states["nbytes"] <= buffers["nbytes"][states[end]], record, "larger than its buffer")
-    _written(states["input"], buffers)
-    _all(states["nbytes"] % 4 == 0, record, "its size is not a multiple of 4")
-    first = states[states["blob"] != NONE]
-    _all(first["blob"] < len(blobs), record, "its first value is no blob")
-    _all(blobs["nbytes"][first["blob"]] == first["nbytes"], record, "its first value's size")
-
-
-def _check_examples(examples: np.ndarray, ports: np.ndarray, blobs: np.ndarray) -> None:
-    record = schema.EXAMPLE
-    _all(examples["port"] < len(ports), record, "there is no such port")
-    _all(examples["blob"] < len(blobs), record, "there is no such blob")
-    of = ports[examples["port"]]
-    size = ELEMENT_BYTES[of["type"]] * of["dims"].prod(axis=1, dtype=np.uint64)
-    held = blobs["nbytes"][examples["blob"]]
-    behind = np.where(np.arange(MOST_AXES) > of["open_axis"][:, None], of["dims"], 1)
-    row_bytes = np.maximum(ELEMENT_BYTES[of["type"]] * behind.prod(axis=1, dtype=np.uint64), 1)
-    fits = np.where(of["count"] == NONE, held == size, (held <= size) & (held % row_bytes == 0))
-    _all(fits, record, "its size is not its port's")
-    for field in ("absolute", "relative"):
-        good = (examples[field] >= 0) & (examples[field] < np.float32(MOST_TOLERANCE))
-        _all(good, record, f"its {field} tolerance is no number from 0 to 1e30")
-
-
-def _written(targets: np.ndarray, buffers: np.ndarray) -> None:
-    _all(targets < len(buffers), schema.STEP, "it writes no buffer")
-    _all(buffers["role"][targets] != BufferRole.WEIGHT, schema.STEP, "it writes a weight")
-
-
-def _placed(rows: np.ndarray, size: int, alignment: int, record: TableRecord) -> None:
-    _all(rows["offset"] % alignment == 0, record, f"its offset is no multiple of {alignment}")
-    inside = (rows["offset"] <= size) & (rows["nbytes"] <= size - np.minimum(rows["offset"], size))
-    _all(inside, record, "it is outside its section")
-
-
-def _within(rows: np.ndarray, field: str, count: int, record: TableRecord) -> None:
-    ends = rows[f"first_{field}"].astype(np.uint64) + rows[field]
-    _all(ends <= count, record, f"there are not so many {field}")
-
-
-def _all(good: Any, record: TableRecord, text: str) -> None:
-    if not np.all(good):
-        raise BadRecord(record.name, f"record {int(np.argmin(good))}: {text}")
+def _are_powers_of_two(values: np.ndarray) -> np.ndarray:
+    found: np.ndarray = (values > 0) & (values & (np.maximum(values, 1) - 1) == 0)
+    return found

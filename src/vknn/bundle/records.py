@@ -12,7 +12,7 @@ import numpy as np
 from vknn.bundle import schema
 from vknn.bundle.module_facts import MatrixProduct
 from vknn.bundle.needs import Needs
-from vknn.bundle.record_checks import Tables, part
+from vknn.bundle.record_rules import Tables, part
 from vknn.bundle.schema import NONE, Direction, Feature, PortElement
 from vknn.errors import InputError
 

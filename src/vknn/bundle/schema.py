@@ -24,6 +24,10 @@ BLOB_ALIGNMENT = 256
 MOST_AXES = 8
 #: What examples allow is below it, in proportion and in all; scales of quantized ports are, too.
 MOST_TOLERANCE = 1e30
+#: Bytes of an arena, a buffer, or of all weights of a plan, at most.
+MOST_BYTES = 1 << 48
+#: Invocations of a run in all, at most: seconds on a GPU, minutes elsewhere.
+MOST_INVOCATIONS = 1 << 36
 
 
 class StepKind(enum.IntEnum):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +9,9 @@ import numpy as np
 
 from vknn.bundle import schema
 from vknn.bundle.schema import BLOB_ALIGNMENT, TableRecord
+
+#: First bytes of arrays that are compared before all of them are.
+_TOLD_APART_BY = 1024
 
 
 @dataclass(eq=False)
@@ -25,8 +27,8 @@ class Tables:
     _push: bytearray = field(default_factory=bytearray)
     _spirv: bytearray = field(default_factory=bytearray)
     _known: dict[object, int] = field(default_factory=dict)
-    #: Numbers of the blobs by length and sum.
-    _blobs: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    #: Numbers of the blobs by length and first bytes.
+    _blobs: dict[tuple[int, bytes], list[int]] = field(default_factory=dict)
     _data_bytes: int = 0
 
     def add(self, record: TableRecord, rows: Iterable[tuple[object, ...]]) -> tuple[int, int]:
@@ -40,7 +42,7 @@ class Tables:
         """Offset of a text among the strings. Zero characters in it become spaces."""
         if not text:
             return 0
-        data = text.replace("\0", " ").encode("utf-8", "replace") + b"\0"
+        data = text_bytes(text) + b"\0"
         return self._once((schema.STRINGS, data), self._strings, data)
 
     def push(self, data: bytes) -> int:
@@ -82,15 +84,14 @@ class Tables:
     def blob(self, array: np.ndarray) -> int:
         """Number of the blob with an array's bytes, of which no copy is made."""
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        crc = zlib.crc32(flat.data)
-        same = self._blobs.setdefault((len(flat), crc), [])
+        same = self._blobs.setdefault((len(flat), flat[:_TOLD_APART_BY].tobytes()), [])
         for number in same:
             if self.arrays[number] is flat or np.array_equal(self.arrays[number], flat):
                 return number
         offset = -(-self._data_bytes // BLOB_ALIGNMENT) * BLOB_ALIGNMENT
         self._data_bytes = offset + len(flat)
         self.arrays.append(flat)
-        same.append(self.add(schema.BLOB, [(offset, len(flat), crc, 0)])[0])
+        same.append(self.add(schema.BLOB, [(offset, len(flat), 0, 0)])[0])
         return same[-1]
 
     @property
@@ -99,7 +100,7 @@ class Tables:
         return self._data_bytes
 
     def sections(self, meta: bytes) -> dict[int, bytes]:
-        """The bytes of all sections but the data, by their numbers."""
+        """The bytes of all sections but the data, by their numbers; blobs have no sums yet."""
         found = {
             record.section: np.array(rows, record.dtype).tobytes()
             for record, rows in self.rows.items()
@@ -117,3 +118,8 @@ class Tables:
             self._known[key] = len(room)
             room += data
         return self._known[key]
+
+
+def text_bytes(text: str) -> bytes:
+    """A text as a bundle has it, without the zero behind it."""
+    return text.replace("\0", " ").encode("utf-8", "replace")

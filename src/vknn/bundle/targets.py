@@ -84,13 +84,16 @@ TARGETS: dict[str, DeviceLimits] = {
         unified_memory=True,
         features=_PLAIN | {"fp16_storage"},
     ),
-    # RDNA 2 with a driver of Samsung's, of which nothing here reports numbers: the specification's
-    # minimum, for GPUs of AMD's.
+    # RDNA 2 and 3 with a driver of Samsung's, of which nothing here reports numbers: but for those
+    # with a source of their own, the specification's minimum.
     "xclipse": DeviceLimits(
         name="xclipse",
-        kind="integrated",
-        vendor_id=0x144D,  # Samsung, PCI-SIG
-        unified_memory=True,
+        kind="integrated",  # Exynos 2200 (Samsung's product page): GPU and CPU on one chip
+        vendor_id=0x144D,  # Samsung, PCI-SIG; vulkan.gpuinfo.org's reports of Xclipse have it, too
+        unified_memory=True,  # as above: one LPDDR5 memory
+        # vulkan.gpuinfo.org's reports of the Xclipse 530 to 950, as the text of llama.cpp's pull
+        # request 28531 (September 2026) lists them; the 960 has twice as much.
+        shared_memory=32768,
         subgroup_size=32,  # RDNA's narrower waves (AMD, "RDNA Architecture", whitepaper, 2019)
     ),
     # Honeykrisp (Mesa 26.2.6) on the M1. MoltenVK's limits are Metal's ("Metal Feature Set

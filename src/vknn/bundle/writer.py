@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,56 +27,81 @@ class Written:
     sha256: bytes
 
 
+@dataclass(frozen=True)
+class _Layout:
+    """Offsets in the file of all sections but the data, by number, of the data, and of the end."""
+
+    sections: Mapping[int, int]
+    data: int
+    end: int
+
+
 def write(path: Path, tables: Tables, meta: bytes) -> Written:
     """The bundle of these tables as a file, in place of one that is there.
 
-    ``meta``: JSON. Raises OSError; nothing half-written stays.
+    ``meta``: JSON. Raises OSError; nothing half-written stays. The data, most of the file, are
+    written while threads compute their sums, which the file begins with; those of a pipe after.
     """
-    parts = _parts(tables, meta)
-    header = next(parts)
-    with replacing(path, whole=True) as file:
-        file.write(header)
-        for part in parts:
-            file.write(part)
-    [record] = np.frombuffer(header, schema.HEADER.dtype)
-    return Written(int(record["file_bytes"]), record["sha256"].tobytes())
+    sections = dict(sorted(tables.sections(meta).items()))
+    layout = _layout(sections, tables)
+    with ThreadPoolExecutor(2, "vknn-sums") as pool, replacing(path, whole=True) as file:
+        hashed = pool.submit(lambda: _sha256(_data(tables)))
+        summed = pool.submit(lambda: [zlib.crc32(array.data) for array in tables.arrays])
+        if file.seekable():
+            file.seek(layout.data)
+            file.writelines(_data(tables))
+            file.seek(0)
+        front, sha256 = _front(sections, layout, tables, summed.result(), hashed.result())
+        file.write(front)
+        if not file.seekable():
+            file.writelines(_data(tables))
+    return Written(layout.end, sha256)
 
 
-def _parts(tables: Tables, meta: bytes) -> Iterator[bytes | memoryview]:
-    """The file's bytes, in order; the data, which may be large, are gone through twice."""
-    sections = tables.sections(meta)
+def _layout(sections: Mapping[int, bytes], tables: Tables) -> _Layout:
     count = len(sections) + bool(tables.arrays)
     at = schema.HEADER.dtype.itemsize + count * schema.SECTION.dtype.itemsize
-    entries, bodies = [], bytearray()
-    start = at
-    for kind, body in sorted(sections.items()):
-        offset = _aligned(at, ALIGNMENT)
-        bodies += bytes(offset - at) + body
-        at = offset + len(body)
-        size = _RECORD_BYTES.get(kind, 1)
-        entries.append((kind, zlib.crc32(body), offset, len(body), size, _count(body, size)))
-    hashed = b""
+    places = {}
+    for kind, body in sections.items():
+        places[kind] = _aligned(at, ALIGNMENT)
+        at = places[kind] + len(body)
+    data = _aligned(at, DATA_ALIGNMENT) if tables.arrays else at
+    return _Layout(places, data, data + tables.data_bytes)
+
+
+def _front(
+    sections: Mapping[int, bytes],
+    layout: _Layout,
+    tables: Tables,
+    crcs: Sequence[int],
+    data_sha256: bytes,
+) -> tuple[bytes, bytes]:
+    """What stands in front of the data, and the SHA-256 of the whole; ``crcs``: of all blobs."""
+    filled = {**sections}
     if tables.arrays:
-        offset = _aligned(at, DATA_ALIGNMENT)
-        bodies += bytes(offset - at)
-        at = offset + tables.data_bytes
+        blobs = np.frombuffer(sections[schema.BLOB.section], schema.BLOB.dtype).copy()
+        blobs["crc"] = crcs
+        filled[schema.BLOB.section] = blobs.tobytes()
+    entries = []
+    for kind, body in filled.items():
+        offset, size = layout.sections[kind], _RECORD_BYTES.get(kind, 1)
+        entries.append((kind, zlib.crc32(body), offset, len(body), size, len(body) // size))
+    if tables.arrays:
         size = tables.data_bytes
-        entries.append((schema.DATA.section, 0, offset, size, 1, size if size < 1 << 32 else 0))
-        digest = hashlib.sha256()
-        for part in _data(tables):
-            digest.update(part)
-        hashed = digest.digest()
+        entries.append(
+            (schema.DATA.section, 0, layout.data, size, 1, size if size < 1 << 32 else 0)
+        )
     table = np.array(entries, schema.SECTION.dtype).tobytes()
-    assert start == schema.HEADER.dtype.itemsize + len(table)
-    plain = _header(at, len(entries), zlib.crc32(table), bytes(32), hashed)
-    digest = hashlib.sha256(plain + table)
-    digest.update(bodies)
-    for part in _data(tables):
-        digest.update(part)
-    yield _header(at, len(entries), zlib.crc32(table), digest.digest(), hashed)
-    yield table
-    yield bytes(bodies)
-    yield from _data(tables)
+    start = schema.HEADER.dtype.itemsize + len(table)
+    bodies = bytearray(layout.data - start)
+    for kind, body in filled.items():
+        at = layout.sections[kind] - start
+        bodies[at : at + len(body)] = body
+    about = (layout.end, len(entries), zlib.crc32(table))
+    data_sha256 = data_sha256 if tables.arrays else bytes(32)
+    plain = _header(*about, bytes(32), data_sha256)
+    sha256 = _sha256((plain, table, bodies), _data(tables))
+    return _header(*about, sha256, data_sha256) + table + bodies, sha256
 
 
 def _header(nbytes: int, sections: int, crc: int, sha256: bytes, data_sha256: bytes) -> bytes:
@@ -84,8 +110,17 @@ def _header(nbytes: int, sections: int, crc: int, sha256: bytes, data_sha256: by
     header["version"], header["header_bytes"] = schema.VERSION, schema.HEADER.dtype.itemsize
     header["file_bytes"], header["sections"], header["table_crc"] = nbytes, sections, crc
     header["sha256"] = np.frombuffer(sha256, np.uint8)
-    header["data_sha256"] = np.frombuffer(data_sha256 or bytes(32), np.uint8)
+    header["data_sha256"] = np.frombuffer(data_sha256, np.uint8)
     return header.tobytes()
+
+
+def _sha256(*several: Iterable[bytes | bytearray | memoryview]) -> bytes:
+    """SHA-256 of parts that follow each other."""
+    digest = hashlib.sha256()
+    for parts in several:
+        for part in parts:
+            digest.update(part)
+    return digest.digest()
 
 
 def _data(tables: Tables) -> Iterator[bytes | memoryview]:
@@ -96,10 +131,6 @@ def _data(tables: Tables) -> Iterator[bytes | memoryview]:
         yield bytes(offset - at)
         yield array.data
         at = offset + array.nbytes
-
-
-def _count(body: bytes, size: int) -> int:
-    return len(body) // size
 
 
 def _aligned(offset: int, alignment: int) -> int:

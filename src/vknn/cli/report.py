@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vknn.cli.arguments import add_json
-from vknn.cli.output import show, write_json
+from vknn.cli.output import show, show_lines, write_json
 from vknn.cli.profile import add_table
 from vknn.cli.profile_limits import note_missing, read_limits
 from vknn.errors import VknnError
@@ -21,12 +21,15 @@ from vknn.profiling.runner_profile import (
     runner_profile,
     runner_table,
 )
+from vknn.profiling.runner_test import read_runner_test, runner_test_table
 from vknn.reports import save
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "profile", type=Path, help="the file that vknn profile --save wrote, or vknn-run --profile"
+        "profile",
+        type=Path,
+        help="the file that vknn profile --save wrote, or vknn-run --profile, or its --test --json",
     )
     add_table(parser)
     parser.add_argument(
@@ -71,7 +74,11 @@ def _verify(args: argparse.Namespace) -> dict[str, Any]:
 def run(args: argparse.Namespace) -> None:
     """A saved profile as tables; needs neither the model nor a device."""
     if is_runner_profile(args.profile):
-        _runner(args)
+        test = read_runner_test(args.profile)
+        if test is None:
+            _runner(args)
+        else:
+            _test(args, test)
         return
     result, limits = Profile.load(args.profile), read_limits(args.device_limits)
     verify = None if args.verify is None else _verify(args)
@@ -92,6 +99,28 @@ def run(args: argparse.Namespace) -> None:
     show(result.totals_table())
     if result.counters is not None:
         show(result.counters.table(args.limit))
+
+
+def _test(args: argparse.Namespace, document: dict[str, Any]) -> None:
+    """What vknn-run --test says, which has no times."""
+    options = ("html", "trace", "samples", "verify", "device_limits")
+    given = [f"--{name.replace('_', '-')}" for name in options if getattr(args, name) is not None]
+    if given:
+        raise VknnError(
+            f"{args.profile}: this is the answer of vknn-run --test, in which are no times for "
+            f"{', '.join(given)}: take one of vknn-run --profile"
+        )
+    if args.json:
+        write_json(document)
+        return
+    show(runner_test_table(document, args.profile.name))
+    if document["ok"]:
+        show_lines("all outputs are within their tolerances\n")
+    else:
+        show_lines(f"{document['error']}\n")
+    show_lines(
+        "times of its layers: vknn-run net.vkb --profile run.json, then vknn report run.json\n"
+    )
 
 
 def _runner(args: argparse.Namespace) -> None:

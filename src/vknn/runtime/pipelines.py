@@ -28,6 +28,8 @@ from vknn.runtime.vulkan.structs import Struct
 from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
 
 Shaders = Callable[[str, tuple[tuple[str, str], ...]], bytes]
+#: A module and the constants (id, value) of a pipeline -> what these leave of it.
+Cut = Callable[[bytes, Sequence[tuple[int, int | float]]], bytes]
 #: id and bytes: 1, 1.0 and True (and 0.0 and -0.0) are different constants though they are equal.
 Constants = tuple[tuple[int, bytes], ...]
 
@@ -76,11 +78,16 @@ def shipped(kernel: str, variant: tuple[tuple[str, str], ...]) -> bytes:
     return spirv(kernel, variant)
 
 
-def pipeline_keys(dispatches: Sequence[Dispatch], shaders: Shaders) -> list[PipelineKey]:
-    """The key of each dispatch's pipeline, its module cut to what the constants leave of it."""
+def pipeline_keys(
+    dispatches: Sequence[Dispatch], shaders: Shaders, cut: Cut | None = None
+) -> list[PipelineKey]:
+    """The key of each dispatch's pipeline, its module cut to what the constants leave of it.
+
+    ``cut``: in place of ``specialized``.
+    """
     spirv = {key: _module_of(key, shaders) for key in {_kernel(d) for d in dispatches}}
     folded: dict[tuple[_Kernel, Constants], bytes] = {}
-    return [_pipeline_key(d, spirv[_kernel(d)], folded) for d in dispatches]
+    return [_pipeline_key(d, spirv[_kernel(d)], folded, cut or specialized) for d in dispatches]
 
 
 class Pipelines:
@@ -331,14 +338,14 @@ def _checked(kernel: str, spirv: bytes) -> bytes:
 
 
 def _pipeline_key(
-    dispatch: Dispatch, spirv: bytes, folded: dict[tuple[_Kernel, Constants], bytes]
+    dispatch: Dispatch, spirv: bytes, folded: dict[tuple[_Kernel, Constants], bytes], cut: Cut
 ) -> PipelineKey:
     """The key of a dispatch's pipeline; ``folded`` keeps modules that were specialized before."""
     views = tuple(b.view for b in dispatch.bindings)
     constants = tuple((number, _word(value)) for number, value in dispatch.specialization)
     made_of = (_kernel(dispatch), constants)
     if made_of not in folded:
-        folded[made_of] = specialized(spirv, dispatch.specialization)
+        folded[made_of] = cut(spirv, dispatch.specialization)
     return PipelineKey(folded[made_of], constants, views, len(dispatch.push))
 
 

@@ -82,7 +82,7 @@ def _compiled(jobs: Sequence[ShaderJob]) -> list[bytes]:
     if missing:
         modules = _compile(list(missing.values()))
         for key, module in zip(missing, modules, strict=True):
-            _write_cached(_cache_folder() / f"{key}.spv", module)
+            write_cached(cache_folder() / f"{key}.spv", module)
             _loaded[key] = module
     return [_loaded[key] for key in keys]
 
@@ -94,7 +94,7 @@ def _key(job: ShaderJob, compiler: shaderc.Compiler) -> str:
 def _held(key: str) -> bytes | None:
     """The module in memory, or on disk and from then on in memory."""
     if key not in _loaded:
-        cached = _read_cached(_cache_folder() / f"{key}.spv")
+        cached = read_cached(cache_folder() / f"{key}.spv")
         if cached is None:
             return None
         _loaded[key] = cached
@@ -112,14 +112,14 @@ def _maker(job: ShaderJob, compiler: shaderc.Compiler) -> str:
     return f"{job.name} {compiler.identity}{own}"
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
     """The checkout's own folder: names are content hashes, so all that run from it may share it."""
     checkout = glsl.checkout_root()
     folder = checkout.parent / ".cache" if checkout else environment.read().cache_path()
     return folder / "spirv"
 
 
-def _read_cached(path: Path) -> bytes | None:
+def read_cached(path: Path) -> bytes | None:
     """A cached module; its last 32 bytes are the hash of the others, against damage."""
     try:
         data = trusted_file.read(path, cachefile.MAX_BYTES)
@@ -129,7 +129,7 @@ def _read_cached(path: Path) -> bytes | None:
     return module if module and hashlib.sha256(module).digest() == digest else None
 
 
-def _write_cached(path: Path, module: bytes) -> None:
+def write_cached(path: Path, module: bytes) -> None:
     """Replacement in one step; a cache that cannot be written is no error."""
     with contextlib.suppress(OSError):
         cachefile.replace(path, module + hashlib.sha256(module).digest())

@@ -42,7 +42,7 @@ def swept(spirv: bytes) -> bytes:
     code = np.frombuffer(spirv, np.uint32)
     if code[0] != words.MAGIC or code[words.BOUND] > _MOST_IDS:
         return spirv
-    starts = _starts(code)
+    starts = instruction_starts(code)
     if starts is None:
         return spirv
     try:
@@ -56,7 +56,7 @@ def swept(spirv: bytes) -> bytes:
     return module.left()
 
 
-def _starts(code: np.ndarray) -> np.ndarray | None:
+def instruction_starts(code: np.ndarray) -> np.ndarray | None:
     """The places of all instructions, and the end; None where the last one is not whole.
 
     Each word is taken for an instruction's first. Every sixteenth instruction is looked up behind
