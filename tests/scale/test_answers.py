@@ -299,7 +299,8 @@ def test_job_json(tmp_path: Path) -> None:
         tmp_path / "t.parquet", net, tmp_path / "out", id="id", mean=np.ones(3, np.float32)
     )
     found = document(tmp_path / "out")
-    assert found["state"] == "done" and found["vknn"] == vknn.__version__
+    assert found["state"] == "done" and found["versions"]["vknn"] == vknn.__version__
+    assert found["versions"]["pyarrow"] == pa.__version__
     assert found["model"]["name"] == "net.param" and len(found["model"]["sha256"]) == 64
     assert found["options"]["id"] == "id" and found["options"]["mean"] == [1.0, 1.0, 1.0]
     assert found["report"]["rows"] == report.rows == 3

@@ -166,7 +166,7 @@ def test_ids(tmp_path: Path, net: Path) -> None:
         with pytest.raises(InputError, match=text):
             job(tmp_path / "t.parquet", net, tmp_path / "out", id="id")
     for name in ("nothing", "key"):
-        with pytest.raises(InputError, match=rf"there is no column '{name}'; there are id, data"):
+        with pytest.raises(InputError, match=rf"the source has no column '{name}'; it has id, data"):
             job(tmp_path / "t.parquet", net, tmp_path / "out", id=name)
     assert not (tmp_path / "out").exists(), "nothing is written before that is known"
 

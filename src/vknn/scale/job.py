@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vknn import __version__
 from vknn.errors import InputError, VknnError
 from vknn.scale.doubles import drop_doubles
 from vknn.scale.folder import Folder
@@ -29,6 +28,7 @@ from vknn.scale.redo import replace_rows
 from vknn.scale.report import Report
 from vknn.scale.shares import ErrorBound
 from vknn.scale.sources import PARQUET, RecordSource, check_apart, find_source
+from vknn.scale.versions import versions
 
 ENGINES = ("auto", "local", "ray")
 #: Records above which "auto" takes Ray, where it is installed; bytes where nobody counted them.
@@ -132,8 +132,8 @@ def run_job(
     files = find_source(source)
     predictor = _named(predictor, files)
     schema = schema_of(files)
-    if predictor.id is not None and predictor.id not in schema:
-        raise InputError(f"there is no column {predictor.id!r}; there are {', '.join(schema)}")
+    if missing := [name for name in predictor.kept if name not in schema]:
+        raise InputError(f"the source has no column {missing[0]!r}; it has {', '.join(schema)}")
     folder = Folder(output)
     check_apart(files, folder.filesystem, folder.path, folder.text)
     total = counted(files, predictor.id)
@@ -223,10 +223,10 @@ class _Job:
     def _document(self) -> dict[str, Any]:
         files = model_files(self.predictor.model, self.predictor.weights)
         return {
-            "vknn": __version__,
+            "versions": versions(),
             "model": {"name": Path(self.predictor.model).name, "sha256": digest(files)},
             "options": self.predictor.identity(),
-            "source": list(self.source.given),
+            "source": [text.rstrip("/") or text for text in self.source.given],
         }
 
     def _before(self) -> dict[str, Any] | None:

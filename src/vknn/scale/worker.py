@@ -178,7 +178,7 @@ class Worker:
                 return self.cells(layout, record, found), None
             except (VknnError, MemoryError) as error:
                 found = error
-        return {}, error_row(found, record.attempts + 1)
+        return {}, error_row(found, record.attempts + 1, self.session.model.file)
 
     def times(self) -> WorkTimes:
         """Account of its time so far."""
