@@ -41,8 +41,9 @@ def predict(
 ) -> Any:
     """A dataset with the answers of a model: a stage in a pipeline of one's own.
 
-    Rows that cannot be computed have an error and no outputs; none is lost. Encoded pictures are
-    decoded by a stage before it, on processors beside the devices.
+    Rows that cannot be computed have an error and no outputs; none is lost. Where an output is a
+    tensor of fixed shape, which Ray Data cannot have null, it is NaN then, of integers 0. Encoded
+    pictures are decoded by a stage before it, on processors beside the devices.
 
     Args:
         dataset: A ``ray.data.Dataset``.
@@ -145,8 +146,9 @@ def prepared(
             example = found.record.feeds, None if predictor.checked is None else found.outputs
         elif stored is None and found is not None:
             if notes is None:
-                raise VknnError(f"none of the first {FIRST_ROWS} records can be computed: {found}")
+                raise VknnError(f"none of the first records can be computed: {found}")
             notes.append(NONE_COMPUTED.format(found))
+    layout = replace(layout, fills=source is None)
     if stored is not None:
         layout = layout.outputs_of(stored)
     keeper = _keeper(ray).remote(predictor.per_device, bound or ErrorBound(), *counts, stacked)
