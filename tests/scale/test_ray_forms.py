@@ -13,7 +13,7 @@ import pytest
 from scale import ray_jobs
 from scale.ray_jobs import LLVMPIPE
 from vknn import scale
-from vknn.errors import InputError
+from vknn.errors import InputError, VknnError
 
 pytestmark = pytest.mark.device
 
@@ -48,6 +48,23 @@ def test_archives_with_a_key_twice(ray: Any, model: Path, tmp_path: Path) -> Non
     other.write_bytes(one.read_bytes())
     with pytest.raises(InputError, match="a/000"):
         scale.run([one, other], model, tmp_path / "ray", engine="ray", **LLVMPIPE)
+
+
+@pytest.mark.slow
+def test_an_archive_cut_off(
+    ray: Any, model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The error is the one of a job in one process, without Ray's tracebacks."""
+    archive = ray_jobs.write_tar(tmp_path / "a.tar", 300)
+    data = archive.read_bytes()
+    archive.write_bytes(data[: len(data) * 2 // 3])
+    texts = []
+    for engine in ("local", "ray"):
+        with pytest.raises(VknnError) as caught:
+            scale.run(archive, model, tmp_path / engine, engine=engine, **LLVMPIPE)
+        texts.append(str(caught.value))
+    assert texts[0] == texts[1] and "a.tar cannot be read as an archive" in texts[0]
+    assert "Traceback" not in capfd.readouterr().err
 
 
 @pytest.mark.slow

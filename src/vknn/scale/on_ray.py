@@ -36,6 +36,8 @@ _PENDING = ".pending.parquet"
 _BLOCK_BYTES = 16 << 20
 #: An error of ours in the text of one of Ray's, which has lost what caused it.
 _OWN_ERROR = re.compile(r"(?:^|: )vknn\.[\w.]+Error: (.+)")
+#: Begin of what Ray adds to an error's text.
+_ADVICE = "\nFailed to apply UDF transform"
 #: Seconds in which workers finish the checks of a job whose rows are all written.
 _CHECK_SECONDS = 120.0
 
@@ -194,8 +196,10 @@ class RayRun(JobRun):
                 return JobError(told)
         inner: BaseException | None = error
         while inner is not None:
-            cause = getattr(inner, "cause", None) or inner.__cause__
-            if isinstance(inner, VknnError):
+            wrapped = getattr(inner, "cause", None)  # Ray's error has the type of what it wraps
+            cause = wrapped or inner.__cause__
+            if isinstance(inner, VknnError) and wrapped is None:
+                inner.args = (str(inner).split(_ADVICE)[0], *inner.args[1:])
                 return inner
             inner = cause if isinstance(cause, BaseException) else None
         lines = [line for line in str(error).splitlines() if line.strip()]
