@@ -195,7 +195,7 @@ def _read_tars(
                 if wanted is None or wanted(row[known]):
                     yield row
 
-    for some in _chunks(members(), rows):
+    for some in _chunks_up_to_errors(members(), rows):
         data = {
             name: pa.array(
                 [row.get(name) for row in some], pa.string() if name == known else pa.binary()
@@ -343,4 +343,21 @@ def _tensor_column(array: np.ndarray, path: str) -> Any:
 def _chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
     iterator = iter(items)
     while some := list(itertools.islice(iterator, size)):
+        yield some
+
+
+def _chunks_up_to_errors(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """The chunks; where items end with an error it comes behind those that there were."""
+    some: list[Any] = []
+    try:
+        for item in items:
+            some.append(item)
+            if len(some) == size:
+                yield some
+                some = []
+    except (VknnError, OSError) as error:
+        if some:
+            yield some
+        raise error
+    if some:
         yield some
