@@ -22,6 +22,7 @@ from tests.scale.jobs import (
 )
 
 from vknn.errors import InputError, VknnError
+from vknn.scale.ray_sources import block_rows
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("PIL")
@@ -307,3 +308,21 @@ def test_archives_of_arrays_that_are_refused(tmp_path: Path, net: Path) -> None:
     np.savez(tmp_path / "in" / "b.npz", date=vectors(3))
     with pytest.raises(InputError, match="b.npz has no array 'data'; it has date"):
         job(tmp_path / "in", net, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("shape", "batch", "rows"),
+    [
+        ((3, 227, 227), 32, 32),  # 20 MB, which Ray leaves as it is
+        ((3, 227, 227), 5, 25),
+        ((3, 600, 600), 32, 3),
+        ((1, 28, 28), 1000, 1000),
+        ((1, 28, 28), 300, 900),
+        ((1, 28, 28), 5000, 1024),
+        ((9000, 9000), 1, 1),
+        ((), 32, 1024),
+    ],
+)
+def test_blocks_are_whole_batches(shape: tuple[int, ...], batch: int, rows: int) -> None:
+    type_ = pa.fixed_shape_tensor(pa.float32(), shape) if shape else None
+    assert block_rows([pa.string(), type_], batch) == rows
