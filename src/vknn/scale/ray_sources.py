@@ -18,6 +18,8 @@ BLOCK_BYTES = 16 << 20
 _ROWS = 1024
 #: Of pictures, which are large.
 _PICTURES = 32
+#: Pictures that one task reads at most, and tasks above which Ray decides how many there are.
+_MOST_PICTURES, _MOST_TASKS = 256, 1000
 
 
 def dataset_of(
@@ -34,12 +36,23 @@ def dataset_of(
         batch: Rows that are computed together.
     """
     data = ray_module("ray.data")
+    # Left out, Ray parts each block into many small ones where there are few files.
+    count = -(-len(source.paths) // _files_of_task(source))
+    options = {"override_num_blocks": count} if count <= _MOST_TASKS else {}
     if source.kind == PARQUET:
         with _one_listing(data.DataContext.get_current()):
-            found = data.read_parquet(list(source.paths), filesystem=source.filesystem)
+            found = data.read_parquet(list(source.paths), filesystem=source.filesystem, **options)
         return found.select_columns(list(columns))
     rows = _PICTURES if source.kind == PICTURES else block_rows([schema[c] for c in columns], batch)
-    return data.read_datasource(_datasource(source, columns, rows))
+    return data.read_datasource(_datasource(source, columns, rows), **options)
+
+
+def _files_of_task(source: RecordSource) -> int:
+    """Files that one task reads: a block of pictures, of others each by itself."""
+    if source.kind != PICTURES:
+        return 1
+    mean = max(1, sum(source.sizes) // len(source.sizes))
+    return max(_PICTURES, min(_MOST_PICTURES, BLOCK_BYTES // mean))
 
 
 def block_rows(types: Sequence[Any], batch: int) -> int:
@@ -81,6 +94,8 @@ def _datasource(source: RecordSource, columns: tuple[str, ...], rows: int) -> An
     from ray.data import Datasource, ReadTask
     from ray.data.block import BlockMetadata
 
+    size = _files_of_task(source)
+
     class FileSource(Datasource):  # type: ignore[misc,valid-type]
         """Files, a part of them for each task: pictures in groups, others one by one."""
 
@@ -89,7 +104,7 @@ def _datasource(source: RecordSource, columns: tuple[str, ...], rows: int) -> An
 
         def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[Any]:
             tasks = []
-            for part in _parts(source, parallelism):
+            for part in _parts(source, size):
                 metadata = BlockMetadata(
                     num_rows=len(part.paths) if source.kind == PICTURES else None,
                     size_bytes=sum(part.sizes),
@@ -102,11 +117,9 @@ def _datasource(source: RecordSource, columns: tuple[str, ...], rows: int) -> An
     return FileSource()
 
 
-def _parts(source: RecordSource, most: int) -> Iterator[RecordSource]:
-    """The source in parts, at most so many where its files are pictures."""
-    count = len(source.paths)
-    size = max(1, -(-count // max(1, most))) if source.kind == PICTURES else 1
-    for begin in range(0, count, size):
+def _parts(source: RecordSource, size: int) -> Iterator[RecordSource]:
+    """The source in parts of so many files."""
+    for begin in range(0, len(source.paths), size):
         some = slice(begin, begin + size)
         yield RecordSource(
             source.kind, source.given, source.paths[some], source.sizes[some], source.filesystem
