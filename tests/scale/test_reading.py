@@ -24,6 +24,7 @@ from tests.scale.jobs import (
 
 from vknn.errors import InputError, VknnError
 from vknn.formats import TensorSpec
+from vknn.scale.ray_sources import block_rows
 from vknn.scale.records import fitted
 
 pa = pytest.importorskip("pyarrow")
@@ -336,3 +337,21 @@ def test_numbers_for_an_input_with_a_free_batch(kind: str, tmp_path: Path) -> No
     assert [np.ravel(row["y"]).tolist() for row in answers(tmp_path / "out")] == [
         [-v] for v in values
     ]
+
+
+@pytest.mark.parametrize(
+    ("shape", "batch", "rows"),
+    [
+        ((3, 227, 227), 32, 32),  # 20 MB, which Ray leaves as it is
+        ((3, 227, 227), 5, 25),
+        ((3, 600, 600), 32, 3),
+        ((1, 28, 28), 1000, 1000),
+        ((1, 28, 28), 300, 900),
+        ((1, 28, 28), 5000, 1024),
+        ((9000, 9000), 1, 1),
+        ((), 32, 1024),
+    ],
+)
+def test_blocks_are_whole_batches(shape: tuple[int, ...], batch: int, rows: int) -> None:
+    type_ = pa.fixed_shape_tensor(pa.float32(), shape) if shape else None
+    assert block_rows([pa.string(), type_], batch) == rows

@@ -24,7 +24,7 @@ from vknn.scale.optional import arrow, arrow_part, ray_module
 from vknn.scale.options import BATCH, DEVICE, ERROR, Predictor
 from vknn.scale.outcome import JobError
 from vknn.scale.ray_noise import quiet_data
-from vknn.scale.ray_sources import dataset_of
+from vknn.scale.ray_sources import BLOCK_BYTES, dataset_of
 from vknn.scale.reading import Rows, read
 from vknn.scale.report import DeviceReport
 from vknn.scale.stages import FIRST_ROWS, end_keeper, prepared, staged
@@ -32,14 +32,14 @@ from vknn.scale.stages import FIRST_ROWS, end_keeper, prepared, staged
 #: Rows of a file of answers at least, where there are so many.
 _FILE_ROWS = 512
 _PENDING = ".pending.parquet"
-#: Bytes of a block.
-_BLOCK_BYTES = 16 << 20
 #: An error of ours in the text of one of Ray's, which has lost what caused it.
 _OWN_ERROR = re.compile(r"(?:^|: )vknn\.[\w.]+Error: (.+)")
 #: Begin of what Ray adds to an error's text.
 _ADVICE = "\nFailed to apply UDF transform"
 #: Seconds in which workers finish the checks of a job whose rows are all written.
 _CHECK_SECONDS = 120.0
+#: Seconds in which workers tell of what they did last.
+_ACCOUNT_SECONDS = 3.0
 
 
 @dataclass
@@ -72,7 +72,10 @@ class RayRun(JobRun):
             )  # fmt: skip
             self._remember = partial(remember, setup.layout)
             self._remember()
-            dataset = staged(dataset_of(self.source, setup.layout.read), setup, pool)
+            batch = self.predictor.batch_size
+            read_from = dataset_of(self.source, setup.layout.read, self.schema, batch)
+            dataset = staged(read_from, setup, pool)
+            is_whole = False
             try:
                 with self._told(ray, setup.keeper):
                     dataset.write_parquet(
@@ -81,7 +84,9 @@ class RayRun(JobRun):
                         min_rows_per_file=_FILE_ROWS,
                         filename_provider=_filenames(self._prefix),
                     )
-                self._finish_checks(ray, setup.keeper)
+                self._recount()
+                self._finish_checks(ray, setup.keeper, self.outcome.rows)
+                is_whole = True
             except Exception as error:
                 raise self._failure(ray, setup.keeper, error) from None
             finally:
@@ -89,7 +94,8 @@ class RayRun(JobRun):
                     self._take(ray.get(setup.keeper.state.remote(), timeout=30))
                     end_keeper(ray, setup.keeper)
                 self._note_suspects()
-                self._recount()
+                if not is_whole:
+                    self._recount()
         self._complete()
 
     @property
@@ -97,16 +103,20 @@ class RayRun(JobRun):
         """Begin of the names of this run's files."""
         return f"part-{self.outcome.run}"
 
-    def _finish_checks(self, ray: Any, keeper: Any) -> None:
+    def _finish_checks(self, ray: Any, keeper: Any, rows: int) -> None:
         """Wait for workers that end: they compare what they sent to NumPy last.
 
-        Raises JobError where the last batches had too many errors.
+        What they did last is told a moment later: the keeper is to know of so many ``rows``, which
+        are written, but for those of workers that were killed. Raises JobError where the last
+        batches had too many errors.
         """
-        until = time.monotonic() + _CHECK_SECONDS
-        state = ray.get(keeper.state.remote())
-        while state["pending"] and time.monotonic() < until:
-            time.sleep(0.2)
-            state = ray.get(keeper.state.remote())
+        begin = time.monotonic()
+        while True:
+            state, past = ray.get(keeper.state.remote()), time.monotonic() - begin
+            is_late = state["rows"] < rows and past < _ACCOUNT_SECONDS
+            if not is_late and not (state["pending"] and past < _CHECK_SECONDS):
+                break
+            time.sleep(0.1)
         if state["pending"]:
             self.outcome.notes.append(
                 f"{state['pending']} checks were not finished: their workers ended"
@@ -281,7 +291,7 @@ def _small_blocks() -> Iterator[None]:
     """
     context = ray_module("ray.data").DataContext.get_current()
     before = context.target_max_block_size
-    context.target_max_block_size = min(before or _BLOCK_BYTES, _BLOCK_BYTES)
+    context.target_max_block_size = min(before or BLOCK_BYTES, BLOCK_BYTES)
     try:
         yield
     finally:

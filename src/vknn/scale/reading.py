@@ -171,7 +171,9 @@ def _read_arrays(
             kept = [i for i, name in enumerate(ids) if wanted is None or wanted(name)]
             if not kept:
                 continue
-            places = np.array([some[i] for i in kept])
+            places: Any = np.array([some[i] for i in kept])
+            if len(kept) == len(some):  # no copy: rows of a mapped file are read where they lie
+                places = slice(some[0], some[-1] + 1)
             data = {known: pa.array([ids[i] for i in kept], pa.string())}
             for name, array in arrays.items():
                 if name in columns:
@@ -329,7 +331,8 @@ def _tensor_column(array: np.ndarray, path: str) -> Any:
     pa = arrow()
     if array.dtype.kind not in "fiub":
         raise InputError(f"{path} holds {array.dtype}: numbers are read")
-    array = array.astype(np.uint8 if array.dtype.kind == "b" else array.dtype.newbyteorder("="))
+    native = np.dtype(np.uint8) if array.dtype.kind == "b" else array.dtype.newbyteorder("=")
+    array = array.astype(native, copy=False)
     if array.ndim == 1:
         return pa.array(array)
     if 0 in array.shape[1:]:
