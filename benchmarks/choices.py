@@ -41,6 +41,7 @@ from choosing.report import (  # noqa: E402
 )
 from comparison.networks import NETWORKS  # noqa: E402
 from counting import kept, made  # noqa: E402
+from counting.engines import ending  # noqa: E402
 from counting.reach import GOALS  # noqa: E402
 from counting.report import between_markers, markdown  # noqa: E402
 from counting.sides import costs_of  # noqa: E402
@@ -54,19 +55,22 @@ RESULTS = ROOT / "benchmarks" / "results"
 COSTS = RESULTS / "modelled" / "costs.json"
 PAGE = ROOT / "docs" / "gpu.md"
 SIZES = {**NETWORKS, **made.SHAPES}
+#: The most that a process takes for all problems of a precision: hours where nothing is wrong.
+SECONDS = 8 * 3600
 
 
 def main() -> int:
     args = _arguments()
     if args.read:
         return _tell_kept(args)
-    far = False
+    far = failed = False
     for device in args.devices:
         try:
             document = _document(args, device)
         except (null_drivers.Unavailable, OSError, subprocess.SubprocessError) as error:
             print(f"error: {device}: {error}", file=sys.stderr)
-            return 2
+            failed = True
+            continue
         if args.save:
             kept.write(args.results / f"{device}.json", summary(document))
         for precision, found in document["precisions"].items():
@@ -74,7 +78,7 @@ def main() -> int:
             print(f"{device} ({document['device']}), {precision}, {document['dispatch']} us a")
             print(text(picks, rows=args.rows, only_far=args.far), flush=True)
             far |= share(picks) < 1.0
-    return int(far)
+    return 2 if failed else int(far)
 
 
 def _tell_kept(args: argparse.Namespace) -> int:
@@ -155,14 +159,20 @@ def _answer(device: str, job: dict[str, Any]) -> dict[str, Any]:
     paths = [str(ROOT / "benchmarks"), str(ROOT / "tools"), *sys.path]
     variables["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in paths)
     program = [sys.executable, "-m", "choosing.child", json.dumps(job)]
-    done = subprocess.run(
-        null_drivers.command(device, program),
-        env=variables,
-        cwd=ROOT / "benchmarks",
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
+    try:
+        done = subprocess.run(
+            null_drivers.command(device, program),
+            env=variables,
+            cwd=ROOT / "benchmarks",
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise subprocess.SubprocessError(f"no end after {SECONDS} s") from None
+    if done.returncode:
+        raise subprocess.SubprocessError(ending(done))
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer
 

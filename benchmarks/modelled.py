@@ -48,15 +48,18 @@ SIZES = {**NETWORKS, **made.SHAPES}
 
 def main() -> int:
     args = _arguments()
-    try:
-        documents = [_document(args, device) for device in args.devices]
-    except (null_drivers.Unavailable, layer.Unbuildable, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
+    documents = []
+    for device in args.devices:
+        try:
+            documents.append(_document(args, device))
+        except (null_drivers.Unavailable, layer.Unbuildable, OSError) as error:
+            print(f"error: {device}: {error}", file=sys.stderr)
+    if documents:
+        print(side_tables(documents))
+    if len(documents) < len(args.devices):
         return 2
-    tables = side_tables(documents)
-    print(tables)
     if args.update_docs:
-        between_markers(PAGE, "compared", tables)
+        between_markers(PAGE, "compared", side_tables(documents))
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -88,6 +89,7 @@ class Workshop:
     ) -> tuple[list[dict[str, Any]], str]:
         program = [sys.executable, "-m", "counting.child", json.dumps(job)]
         variables = environment(self.device, self.folder, engine) | dict(more)
+        seconds = SECONDS * len(job["networks"])
         try:
             done = subprocess.run(
                 null_drivers.command(self.device, program),
@@ -95,14 +97,23 @@ class Workshop:
                 cwd=BENCHMARKS,
                 capture_output=True,
                 text=True,
-                timeout=SECONDS * len(job["networks"]),
+                timeout=seconds,
                 check=False,
             )
-        except subprocess.TimeoutExpired:
-            return [], f"no end after {SECONDS} s"
-        lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
-        return lines, f"exit code {done.returncode}: {last[0]}"
+            output, why = done.stdout, ending(done)
+        except subprocess.TimeoutExpired as error:
+            output = (error.stdout or b"").decode(errors="replace")
+            why = f"no end after {seconds} s"
+        lines = output.splitlines()
+        return [json.loads(line) for line in lines if line.startswith("{") and line[-1] == "}"], why
+
+
+def ending(done: subprocess.CompletedProcess[str]) -> str:
+    """How a process ended, in a line: by a signal, which a crash of a compiler is, or by a code."""
+    code = done.returncode
+    how = f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    last = (done.stderr or "").strip().splitlines()[-1:] or ["no message"]
+    return f"{how}: {last[0]}"
 
 
 def environment(device: str, folder: Path, engine: Engine) -> dict[str, str]:

@@ -13,7 +13,7 @@ import re
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -31,7 +31,7 @@ from vknn.lowering import LoweringOptions, candidates, lower
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Fused, FusedStep, Relu
 from vknn.plan import Dispatch, Plan
-from vknn.profiling import static, static_analysis
+from vknn.profiling import StaticEntry, static, static_analysis
 from vknn.profiling.modelled.assumptions import Assumptions
 from vknn.program import Program
 from vknn.runtime import Device, Executable, open_device
@@ -41,6 +41,8 @@ from vknn.session import Session
 from vknn.tool_inputs import complete_feeds
 
 DEVICE = "vulkan:0"
+#: Kernels whose loops are more than this multiply; others move or compare.
+LEAST_SHARE = 0.2
 
 
 @contextmanager
@@ -82,9 +84,19 @@ def run_static(job: dict[str, Any], folder: Path) -> dict[str, Any]:
         missing = sorted({e.not_counted for e in entries if e.not_counted})
         found = {"time": profile.time, "violations": profile.violations()}
         found["spilling"] = [e.label for e in entries if e.spilling]
+        found["share"] = share_of(entries)
         found["waves"] = min((e.waves for e in entries if e.waves is not None), default=None)
         found["code"] = max((e.code for e in entries if e.code is not None), default=None)
         return {**found, "not_counted": missing, "dispatches": len(entries)}
+
+
+def share_of(entries: Sequence[StaticEntry]) -> float | None:
+    """Multiply-adds' part of the vector instructions' cycles in hot loops, by time; None where no
+    machine code is read. Loops of few multiply-adds do not count."""
+    pairs = [(e.modelled.busy, e.modelled.share or 0.0) for e in entries if e.modelled is not None]
+    products = [(time, share) for time, share in pairs if share > LEAST_SHARE]
+    whole = sum(time for time, _ in products)
+    return sum(time * share for time, share in products) / whole if whole else None
 
 
 def run_model(device: Device, job: dict[str, Any], folder: Path) -> dict[str, Any]:

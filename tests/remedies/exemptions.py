@@ -91,11 +91,21 @@ ELSEWHERE = {
         "runtime/test_device.py::test_memory_exhausted_while_building"
     ),
     "raise VKNN_TIMEOUT (seconds)": "runtime/test_executor.py::test_timeout_and_recovery",
-    "it is a null device, which computes nothing (set VKNN_NULL_DEVICE=1 to allow it)": (
+    "it is a null device, which computes nothing (VKNN_NULL_DEVICE=1 or --null-device allows it)": (
         "runtime/test_device_selection.py::test_null_devices_are_never_taken_for_real_ones"
     ),
     "it is a null device, which computes nothing: give its name or index to use it": (
         "runtime/test_device_selection.py::test_null_devices_are_never_taken_for_real_ones"
+    ),
+    "it is a null device, which computes nothing (its name or index, and VKNN_NULL_DEVICE=1 or "
+    "--null-device, allow it)": (
+        "runtime/test_device_selection.py::test_null_devices_are_never_taken_for_real_ones"
+    ),
+    "--fail-over: a dispatch has no modelled time, so there is no sum of them": (
+        "profiling/test_static_files.py::test_what_does_not_go_together"
+    ),
+    "one of the two is a static profile: give two files that vknn profile --static --json wrote": (
+        "profiling/test_static_files.py::test_what_does_not_go_together"
     ),
     "{}: shader {} is {}; reinstall vknn": "runtime/test_shaders.py::test_stale_spirv_is_refused",
     "{}: {} is damaged; reinstall vknn": (

@@ -18,7 +18,7 @@ from vknn.cli.versus import add_versus, refuse_alone, run_versus
 from vknn.errors import VknnError
 from vknn.profiling import ASSUMPTIONS, StaticProfile, profile, static, static_difference
 from vknn.profiling.comparison.turns import wait_for_turn
-from vknn.profiling.modelled import gpu_machine
+from vknn.profiling.modelled import known_machine
 from vknn.runtime.pipeline_statistics import FEATURE
 from vknn.session import Session
 
@@ -164,7 +164,7 @@ def _asks(args: argparse.Namespace, session: Session) -> bool:
     if args.save is None or args.turns or session.device is None:
         return False  # in turns, another process is still measuring
     limits = session.device.limits
-    return FEATURE in limits.features or gpu_machine(limits) is not None
+    return FEATURE in limits.features or known_machine(limits) is not None
 
 
 def _static(args: argparse.Namespace) -> None:

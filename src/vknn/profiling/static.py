@@ -3,7 +3,7 @@
 Three sources. The driver's compiler tells registers, spills, code and occupancy by
 VK_KHR_pipeline_executable_properties: Mesa's drivers of AMD, Qualcomm, NVIDIA, Apple and Intel GPUs
 do, llvmpipe and SwiftShader do not. The SPIR-V of every kernel says what an invocation does, on any
-driver. And where the device is in a table, both together give a modelled time.
+driver. And on GPUs both together give a modelled time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from vknn.json_file import read_json
 from vknn.named_files import named
 from vknn.precision import Precision
 from vknn.profiling import static_analysis as analysis
-from vknn.profiling.modelled import ASSUMPTIONS, Assumptions
+from vknn.profiling.modelled import ASSUMPTIONS, Assumptions, is_estimated, machine_text
 from vknn.profiling.schema import Wrong
 from vknn.profiling.static_entry import NAMES, StaticEntry
 from vknn.profiling.static_floors import violations
@@ -148,8 +148,9 @@ def static(
     The model is planned and compiled for the device; nothing runs. Parts of a model whose shapes
     depend on data are left out, as they are compiled during runs. The driver's numbers are None
     where it does not tell any; counts of what an invocation does come from the SPIR-V on every
-    device. Modelled times are arithmetic, no measurement: on AMD's GPUs from the
-    machine code, on other devices of a table coarser, from the counts; on others there are none.
+    device. Modelled times are arithmetic, no measurement: on AMD's GPUs from the machine code, on
+    other GPUs coarser, from the counts; processors have none. A GPU of no table is taken for the
+    machine that plans for it are estimated by, which ``assumptions`` then says.
 
     Args:
         model: A model file or an open session.
@@ -191,7 +192,10 @@ def static(
             for entry in analysis.entries(x, own, limits, assumptions, texts=texts)
         )
         name = program.graph.name if isinstance(model, Session) else str(model)
-        return StaticProfile(name, limits.name, entries, str(assumptions))
+        assumed = str(assumptions)
+        if is_estimated(limits):
+            assumed += f"; {machine_text(limits)}"
+        return StaticProfile(name, limits.name, entries, assumed)
 
 
 def _write_texts(folder: Path, made: Sequence[analysis.Compiled]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vknn.plan import Barrier, Copy, DeviceLimits, Dispatch, Fill, Plan
 from vknn.profiling.invocation import Counts, NotCounted, TargetSizes, counts
-from vknn.profiling.modelled import Assumptions, GpuMachine, ModelledTime, Work, gpu_machine
+from vknn.profiling.modelled import Assumptions, GpuMachine, ModelledTime, Work, known_machine
 from vknn.profiling.modelled.assembly import FORM
 from vknn.profiling.modelled.rdna import kernel_cost
 from vknn.profiling.modelled.times import from_code, from_counts, of_transfer
@@ -36,7 +36,7 @@ def compiled(executable: Executable, limits: DeviceLimits, *, texts: bool) -> li
     """
     dispatches = executable.plan.dispatches
     if FEATURE in limits.features:
-        machine = gpu_machine(limits)
+        machine = known_machine(limits)
         wanted = texts or (machine is not None and machine.reads_code)
         pipelines = executable.compiled(texts=wanted)
     else:
@@ -72,7 +72,7 @@ def _transfer(
     plan: Plan, step: Fill | Copy, barriers: int, limits: DeviceLimits, assumptions: Assumptions
 ) -> StaticEntry:
     """Entry of a fill or copy, which the driver's compiler has no part in."""
-    machine = gpu_machine(limits)
+    machine = known_machine(limits)
     fills = isinstance(step, Fill)
     nbytes = plan.buffers[step.buffer].nbytes if isinstance(step, Fill) else 2 * step.nbytes
     modelled = None if machine is None else of_transfer(nbytes, barriers, machine, assumptions)
@@ -142,7 +142,7 @@ def modelled(
     compiled: Compiled, found: Counts | None, limits: DeviceLimits, assumptions: Assumptions
 ) -> ModelledTime | None:
     """Modelled time of a dispatch of such counts; None for devices that the model does not know."""
-    machine = gpu_machine(limits)
+    machine = known_machine(limits)
     if machine is None or found is None:
         return None
     size = compiled.pipeline.subgroup_size or limits.subgroup_size

@@ -51,7 +51,7 @@ class StaticEntry:
             could not be counted.
         hot: Its hottest loop; None without a loop.
         not_counted: Why ``counts`` is None, else "".
-        modelled: Its modelled time; None where the device's numbers are not known.
+        modelled: Its modelled time; None on processors, and where nothing could be counted.
         flags: Floors that it is below: "spills", "scratch", "large code", "few waves".
         texts: The compiler's text of the machine code by the name of its form; only where they
             were asked for and the driver gives them.

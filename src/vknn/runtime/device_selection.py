@@ -36,7 +36,10 @@ def rejection(snapshot: Snapshot, null_device: bool = False) -> str | None:
     if snapshot.compute_family is None:
         return "it has no compute queue"
     if snapshot.is_null and not null_device:
-        return "it is a null device, which computes nothing (set VKNN_NULL_DEVICE=1 to allow it)"
+        return (
+            "it is a null device, which computes nothing (VKNN_NULL_DEVICE=1 or --null-device "
+            "allows it)"
+        )
     return unusable(snapshot)
 
 
@@ -100,8 +103,13 @@ def _usable(reasons: Mapping[Snapshot, str | None], selector: str) -> list[Snaps
 
 def _not_meant(snapshot: Snapshot, null_device: bool, everything: bool) -> str | None:
     """Reason why a selector that fits a device does not mean it."""
-    if everything and snapshot.is_null and null_device:
-        return "it is a null device, which computes nothing: give its name or index to use it"
+    if everything and snapshot.is_null:
+        if null_device:
+            return "it is a null device, which computes nothing: give its name or index to use it"
+        return (
+            "it is a null device, which computes nothing (its name or index, and "
+            "VKNN_NULL_DEVICE=1 or --null-device, allow it)"
+        )
     return rejection(snapshot, null_device)
 
 

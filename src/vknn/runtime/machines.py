@@ -76,7 +76,7 @@ def _gcn(units: int, clock: float, bandwidth: float) -> GpuMachine:
 
 #: Instructions of an integer dot product where a GPU has none: drivers widen eight bytes and
 #: multiply and add four times, of which a few join. Plans take as many for it.
-_EMULATED_DOT = 14
+EMULATED_DOT = 14
 
 
 def _nvidia(multiprocessors: int, lanes: int, clock: float, bandwidth: float) -> GpuMachine:
@@ -118,7 +118,7 @@ def _intel(
 def _apple(cores: int, clock: float, bandwidth: float) -> GpuMachine:
     """Cores of four SIMDs of 32 lanes, which are no faster in float16 (measurements of
     github.com/philipturner/metal-benchmarks)."""
-    return GpuMachine(4 * cores, 32, clock, bandwidth, shared_by=4, packed=1, dot=_EMULATED_DOT)
+    return GpuMachine(4 * cores, 32, clock, bandwidth, shared_by=4, packed=1, dot=EMULATED_DOT)
 
 
 # Compute units, clocks and bandwidths are those of the vendors' product pages, for the first card
@@ -150,8 +150,8 @@ _MACHINES: tuple[tuple[str, GpuMachine], ...] = (
     (r"^NVK\s*$", _nvidia(82, 32, 1.695, 936)),
     # Adreno: ALUs by the lists of notebookcheck.net, whose GFLOP/s they give (630: 727, 660: 1,720,
     # 730: 1,678, 740: 2,089, 750: 2,774); memory of the Snapdragon that has it.
-    (r"Adreno.*\b630\b", _adreno(2, 128, 0.71, 30, _EMULATED_DOT)),  # 845: LPDDR4X
-    (r"Adreno.*\b640\b", _adreno(2, 192, 0.585, 34, _EMULATED_DOT)),  # 855: LPDDR4X
+    (r"Adreno.*\b630\b", _adreno(2, 128, 0.71, 30, EMULATED_DOT)),  # 845: LPDDR4X
+    (r"Adreno.*\b640\b", _adreno(2, 192, 0.585, 34, EMULATED_DOT)),  # 855: LPDDR4X
     (r"Adreno.*\b650\b", _adreno(2, 256, 0.587, 44)),  # 865: LPDDR5
     (r"Adreno.*\b660\b", _adreno(2, 256, 0.84, 51)),  # 888
     (r"Adreno.*\b730\b", _adreno(4, 128, 0.818, 51)),  # 8 Gen 1
@@ -162,7 +162,10 @@ _MACHINES: tuple[tuple[str, GpuMachine], ...] = (
     (r"Arc.* A750\b", _intel(448, 2.05, 512)),
     (r"Arc.* A380\b", _intel(128, 2.0, 186)),
     (r"UHD Graphics 770\b", _intel(32, 1.5, 77, shared_by=8)),  # DDR5-4800 in two channels
-    (r"UHD Graphics 630\b", _intel(24, 1.15, 43, shared_by=8)),  # DDR4-2666 in two channels
+    # No dot products of four bytes before Xe; "GT2" is what Mesa's driver names.
+    (r"UHD Graphics 630\b", _intel(24, 1.15, 43, 8, EMULATED_DOT)),  # DDR4-2666 in two channels
+    (r"HD Graphics 530\b|(SKL|KBL) GT2", _intel(24, 1.05, 34, 8, EMULATED_DOT)),  # DDR4-2133
+    (r"Iris.* Plus Graphics\b|ICL GT2", _intel(64, 1.05, 60, 8, EMULATED_DOT)),  # LPDDR4X-3733
     (r"TGL|Iris.* Xe Graphics\b", _intel(96, 1.3, 68)),  # up to 1.35 GHz, LPDDR4X
     # Apple: Wikipedia's "Apple M1", "Apple M2".
     (r"Apple M1\b(?! (Pro|Max|Ultra))", _apple(8, 1.278, 68)),

@@ -162,7 +162,7 @@ _APPLE, _APPLE_ITSELF = 0x10005, 0x106B  # the first by Mesa's driver
 #: Lanes of a wave on GPUs that load into scalar registers (GCN, RDNA).
 SCALAR = 64
 #: Cycles until what a wave loads is there, as static profiles assume.
-_WAIT_CYCLES = 220
+WAIT_CYCLES = 220
 _RDNA_LANES, _GCN_LANES = 32, 16
 #: AMD's chips before RDNA, as drivers name them or their cards.
 _GCN = re.compile(
@@ -273,7 +273,7 @@ def _with_simds(machine: Machine, width: int, wave: int, steps: float, told: boo
         simds=max(1, lanes // width),
         wave=wave,
         issue=wave / width * cycle,
-        wait=_WAIT_CYCLES * cycle,
+        wait=WAIT_CYCLES * cycle,
         registers=float(told),
     )
 
