@@ -133,3 +133,14 @@ def test_workgroups_that_share_out_k_wait_less_in_the_loop_of_dots() -> None:
     around = SplitK(2).around(tile)
     shared = tile.cost(RDNA, 10, 144, taps=True, whole=True, split=around)
     assert shared < 0.9 * alone
+
+
+def test_workgroups_that_share_out_k_wait_more_for_cooperative_matrices() -> None:
+    """Of pixels under taps, as RADV has the loop."""
+    tile = CooperativeTile(1, 1, 16, 16, depth=32, part=SMALL_PART, in_memory=True)
+    around = 0.0, 0.0
+    alone, split = (
+        tile.cost(RDNA_3, 10, 1152, taps=True, whole=True, split=split) for split in (None, around)
+    )
+    rounds = 1152 / 32
+    assert split - alone == pytest.approx(rounds * (0.25 * RDNA.wait + 17 * RDNA.issue), rel=0.01)

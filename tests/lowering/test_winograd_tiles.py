@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 from tests.lowering.limits import DEVICES, DISCRETE, offers
 from tests.lowering.test_machine import INTEGRATED, convolution
 
-from vknn.graph import Graph
+from vknn.graph import Graph, GraphBuilder, TensorType
 from vknn.lowering import LoweringOptions, candidates, lower
 from vknn.lowering.kit.machine import machine_of
 from vknn.lowering.kit.parameters import parameters_of
+from vknn.ops.convolution.conv import Conv
+from vknn.ops.elementwise import Add, Fused, FusedStep
 from vknn.plan import DeviceLimits, Dispatch
 
 
@@ -100,3 +103,15 @@ def test_an_operand_that_no_step_reads_counts_no_bytes() -> None:
     tiles, vectors = 7 * 7, 64 // 4
     products = 16 * 36 * (-(-(tiles * vectors - 4) // 8) * 8 + 4)
     assert output.nbytes == products + 4 * 64 + 4 * node.outputs[0].type.size
+
+
+def test_an_operand_that_a_step_reads_costs_its_bytes() -> None:
+    shape = TensorType((1, 64, 112, 112))
+    conv = Conv(strides=(1, 1), pads=(1, 1, 1, 1), dilations=(1, 1))
+    builder = GraphBuilder()
+    x, operand = builder.input("x", shape), builder.input("operand", shape)
+    w = builder.constant(np.zeros((64, 64, 3, 3), "f"), "w")
+    added = builder.finish({"y": builder.add(Fused(conv, (FusedStep(Add(), 0),)), x, w, operand)})
+    more = costs(added, INTEGRATED)["winograd43"]
+    more -= costs(convolution(64, 112), INTEGRATED)["winograd43"]
+    assert more == pytest.approx(4 * shape.size * machine_of(INTEGRATED).stream, rel=0.05)

@@ -18,6 +18,12 @@ def card(name: str = "card", vendor: int = 0, count: int = 0, **more: object) ->
     [
         # What the drivers of these cards tell.
         (card("RX 6800", AMD, 60, unit_subgroups=32), ComputeUnits(60, 64, 2.1)),
+        # Clocks of cards that the table knows; those of GCN are of another cycle.
+        (card("AMD Radeon Graphics (RADV NAVI31)", AMD, 96), ComputeUnits(96, 64, 2.4)),
+        (
+            card("AMD Radeon Vega 10 (RADV RAVEN)", AMD, 10, kind="integrated"),
+            ComputeUnits(10, 64, 1.8),
+        ),
         (card("raven", AMD, 11, kind="integrated"), ComputeUnits(11, 64, 1.8)),
         (card("RTX 2080", NVIDIA, 46, unit_subgroups=32), ComputeUnits(46, 64, 1.7)),
         (card("RTX 3090", NVIDIA, 82, unit_subgroups=48), ComputeUnits(82, 128, 1.7)),
