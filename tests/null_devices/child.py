@@ -14,7 +14,7 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from tests.lowering.op_cases import with_epilogues
-from tests.null_devices import memory_paths
+from tests.null_devices import frozen, memory_paths
 from tests.null_devices.compiling import FOUND, Compiling, below_floors
 from tests.null_devices.gpu_cases import FAMILIES
 
@@ -95,7 +95,8 @@ def run_model(device: Device, job: dict[str, Any], folder: Path) -> dict[str, An
     """
     found: dict[str, Any] = {}
     for way, path in memory_paths.PATHS.items():
-        with path(device), opened(job, folder) as (session, shapes):
+        modules = frozen.instead() if job["frozen"] else nullcontext()
+        with path(device), modules, opened(job, folder) as (session, shapes):
             feeds = complete_feeds(session, stored_feeds(job), shapes)
             for _ in range(2):
                 session.run(feeds)
