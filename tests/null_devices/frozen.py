@@ -7,6 +7,7 @@ precision. A module without specialization constants is spared that, and checked
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
@@ -38,7 +39,11 @@ def instead() -> Iterator[None]:
 
 def frozen(spirv: bytes, constants: Iterable[tuple[int, int | float]]) -> bytes:
     """``spirv`` with its branches cut, too. Raises KeyError for an operator that is not known."""
-    constants = tuple(constants)
+    return _frozen(spirv, tuple(constants))
+
+
+@functools.cache  # a model's pipelines have their keys made by each way to memory
+def _frozen(spirv: bytes, constants: tuple[tuple[int, int | float], ...]) -> bytes:
     code = np.frombuffer(specialized(spirv, constants), np.uint32)
     first = int(np.flatnonzero(code == words.first_word(words.FUNCTION, 4))[0])
     declarations = code[:first].tolist()
