@@ -18,10 +18,11 @@ from vknn.runtime import pipelines
 from vknn.runtime.spirv import words
 from vknn.runtime.spirv.specialize import OPERATORS, specialized
 
-CONSTANT_COMPOSITE, SPEC_CONSTANT_COMPOSITE, EXTRACT = 44, 51, 81
-#: Operators of OpSpecConstantOp that cutting branches has no need of: quotients and remainders,
-#: unsigned and signed.
+CONSTANT_COMPOSITE, SPEC_CONSTANT_COMPOSITE, EXTRACT, SELECT = 44, 51, 81, 169
+#: Operators of OpSpecConstantOp that cutting branches has no need of: the negative; quotients and
+#: remainders, unsigned and signed.
 MORE: dict[int, Callable[..., int]] = {
+    126: lambda a: -a,
     134: lambda a, b: (a & 0xFFFFFFFF) // (b & 0xFFFFFFFF),
     135: lambda a, b: abs(a) // abs(b) * (1 if a * b >= 0 else -1),
     137: lambda a, b: (a & 0xFFFFFFFF) % (b & 0xFFFFFFFF),
@@ -83,6 +84,15 @@ class _Frozen:
             opcode, operands = self._constant(operands, self._bits(operands[1], default))
         elif opcode == words.SPEC_CONSTANT:
             opcode, operands = self._constant(operands, self._bits(operands[1], operands[2]))
+        elif (
+            opcode == words.SPEC_CONSTANT_OP
+            and operands[2] == SELECT
+            and operands[3] in self._parts
+        ):
+            chosen = zip(*(self._parts[o] for o in operands[3:]), strict=True)
+            parts = [a if self._values[c] else b for c, a, b in chosen]
+            opcode, operands = CONSTANT_COMPOSITE, [*operands[:2], *parts]
+            self._parts[operands[1]] = parts
         elif opcode == words.SPEC_CONSTANT_OP:
             opcode, operands = self._constant(operands, self._computed(operands[2], operands[3:]))
         yield opcode, operands
