@@ -195,7 +195,7 @@ def test_unknown_device_is_refused(net):
 def test_without_a_driver_auto_runs_on_numpy_and_says_so_once(net, monkeypatch):
     import vknn.opening as module
 
-    def refuse(_):
+    def refuse(*_):
         raise vknn.DeviceError("no Vulkan driver")
 
     monkeypatch.delenv("VKNN_DEVICE", raising=False)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from tests.lowering.op_cases import with_epilogues
-from tests.null_devices import memory_paths
+from tests.null_devices import frozen, memory_paths
 from tests.null_devices.compiling import FOUND, Compiling, below_floors
 from tests.null_devices.gpu_cases import FAMILIES
 
@@ -33,7 +33,6 @@ from vknn.ops.elementwise import Fused, FusedStep, Relu
 from vknn.plan import Dispatch, Plan
 from vknn.profiling import StaticEntry, static, static_analysis
 from vknn.profiling.modelled.assumptions import Assumptions
-from vknn.program import Program
 from vknn.runtime import Device, Executable, open_device
 from vknn.runtime.pipeline_statistics import FEATURE
 from vknn.runtime.snapshot import Snapshot
@@ -100,29 +99,47 @@ def share_of(entries: Sequence[StaticEntry]) -> float | None:
 
 
 def run_model(device: Device, job: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """A model opened, run, streamed and closed by both ways to the device's memory.
+    """A model opened, run, streamed and closed, and then its plans by the other way to memory.
 
-    Found are counts of what its plans ask of the device, and by each way which of inputs and
-    outputs are staged, of any of its parts.
+    Found are counts of what the plans ask of the device, and by each way which of inputs and
+    outputs are staged, of any plan.
     """
-    found: dict[str, Any] = {}
-    for way, path in memory_paths.PATHS.items():
-        with path(device), opened(job, folder) as (session, shapes):
+    with ExitStack() as undo:
+        if job["frozen"]:
+            undo.enter_context(frozen.instead())
+        with memory_paths.mapped(device), opened(job, folder) as (session, shapes):
             feeds = complete_feeds(session, stored_feeds(job), shapes)
             for _ in range(2):
                 session.run(feeds)
             for _ in session.stream([feeds] * 3, errors="raise"):
                 pass
-            found |= _of_program(session._engine.program(feeds), way)
-    return found
+            program = session._engine.program(feeds)
+            host = {n.op.type_name for n, at in program.placement.items() if at == "host"}
+            made = [s.executable for s in program.segments if s.executable is not None]
+            mapped = [any(each) for each in zip(*(e._host_io.staged for e in made), strict=True)]
+            plans, segments = program.plans, len(program.segments)
+        ways = {"mapped": mapped, "staged": _staged(device, plans)}
+    return {"host": sorted(host), "segments": segments, **ways, **_counts(plans)}
 
 
-def _of_program(program: Program, way: str) -> dict[str, Any]:
-    host = sorted({n.op.type_name for n, place in program.placement.items() if place == "host"})
-    made = [s.executable for s in program.segments if s.executable is not None]
-    staged = [any(each) for each in zip(*(e._host_io.staged for e in made), strict=True)]
-    counts = {"segments": len(program.segments), **_counts(program.plans)}
-    return {"host": host, way: staged, **counts}
+def _staged(device: Device, plans: list[Plan]) -> list[bool]:
+    """Plans run and streamed; whether inputs and outputs were staged."""
+    found = []
+    for plan in plans:
+        feeds = {name: _zeros(port.type) for name, port in plan.inputs.items()}
+        with Executable(device, plan) as executable:
+            found.append(executable._host_io.staged)
+            executable.run(feeds)
+            _stream(executable, feeds)
+    return [any(each) for each in zip(*found, strict=True)]
+
+
+def _stream(executable: Executable, feeds: dict[str, Any]) -> None:
+    with executable.stream() as stream:
+        for _ in range(3):
+            while stream.full:
+                stream.pop()
+            stream.push(feeds)
 
 
 def run_floors(job: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -191,11 +208,8 @@ def run_stream(job: dict[str, Any], folder: Path) -> dict[str, Any]:
     with open_device(DEVICE) as device:
         core = device.shared.core
         plan = chain_plan(WEIGHT)
-        with Executable(device, plan, shaders=shaders) as executable, executable.stream() as stream:
-            for _ in range(3):
-                while stream.full:
-                    stream.pop()
-                stream.push({"x": WEIGHT})
+        with Executable(device, plan, shaders=shaders) as executable:
+            _stream(executable, {"x": WEIGHT})
         return {"families": core.families, "own_queue": core.copies not in (None, core.queue)}
 
 

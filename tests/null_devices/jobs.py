@@ -67,8 +67,8 @@ def named_devices(names: Sequence[str], quick: Sequence[str]) -> list[Any]:
     ]
 
 
-def model_job(path: Path, mode: str) -> dict[str, Any]:
-    """The job that runs a model."""
+def model_job(path: Path, mode: str, *, frozen: bool = False) -> dict[str, Any]:
+    """The job that runs a model; ``frozen``: of modules without specialization constants."""
     precision, arithmetic = MODES[mode]
     shape = NETWORKS.get(path.stem) if path.parent.parent.name == "benchmark" else None
     if shape is None:
@@ -81,6 +81,7 @@ def model_job(path: Path, mode: str) -> dict[str, Any]:
         "arrays": str(path.with_suffix(".expected.npz")) if path.suffix == ".onnx" else None,
         "precision": precision,
         "arithmetic": arithmetic,
+        "frozen": frozen,
     }
 
 

@@ -1,4 +1,4 @@
-"""One device for many models, by both ways to its memory: a pipeline is made once for all of them.
+"""One device for many models, by both ways to its memory: pipelines are made once for all.
 
 What the validation layer and the compiler do to pipelines is most of a model's time.
 """
@@ -31,12 +31,6 @@ def held(name: str) -> Iterator[Device]:
 
 
 @contextmanager
-def staged(device: Device) -> Iterator[None]:
-    """Sessions as the device is held."""
-    yield
-
-
-@contextmanager
 def mapped(device: Device) -> Iterator[None]:
     """Sessions that work in the device's memory directly, as far as it lets the host."""
     core = device.shared.core
@@ -45,6 +39,3 @@ def mapped(device: Device) -> Iterator[None]:
         patch.setattr(core, "disabled", disabled)
         patch.setattr(core, "limits", device_limits(core.snapshot, disabled))
         yield
-
-
-PATHS = {"mapped": mapped, "staged": staged}

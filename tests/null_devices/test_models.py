@@ -66,12 +66,15 @@ def test_no_step_is_the_host_s(device: str, shared: Path) -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("device", selected_devices())
 def test_every_model(device: str, mode: str, shared: Path) -> None:
-    """The twelve networks and the real models of all formats, in one process: see memory_paths."""
+    """The twelve networks and the real models of all formats, in one process: see memory_paths.
+
+    Pipelines are specialized by the layer and the driver in fp32, elsewhere beforehand: see frozen.
+    """
     networks = [_network(shared, name) for name in NETWORKS]
     real = [_real_models(shared / "models" / name) for name in FORMATS]
     assert len(networks) == 12 and min(map(len, real)) >= 5
     paths = [*networks, *itertools.chain(*real)]
-    found = do(device, [model_job(path, mode) for path in paths])
+    found = do(device, [model_job(path, mode, frozen=mode != "fp32") for path in paths])
     for path, job in zip(paths, found, strict=True):
         if path in networks:
             assert job["dispatches"] and job["host"] == [], job

@@ -16,8 +16,9 @@ from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
 #: What newer validation layers have instead of leaving it to the environment.
 LAYER_SETTINGS = "VK_EXT_layer_settings"
-#: Layers from 1.4 on do not look at what shaders read and write unless asked, and then no missing
-#: barrier between dispatches is ever told; and fall silent behind ten messages of a kind.
+#: Layers do not look at what shaders read and write unless asked (Vulkan-ValidationLayers' pull
+#: request 8279 of July 2024), and then no missing barrier between dispatches is ever told; and
+#: they fall silent behind ten messages of a kind. What a layer does not know it says and ignores.
 SETTINGS = {"syncval_shader_accesses_heuristic": True, "enable_message_limit": False}
 #: Without it loaders leave out drivers that are not wholly Vulkan's (MoltenVK, on Metal).
 PORTABILITY = "VK_KHR_portability_enumeration"

@@ -20,6 +20,8 @@ NOISE = {
     "Override layer": "likewise",
     "libdrm": "a hardware driver that finds no GPU",
 }
+#: What begins a layer's message about its settings, and what it says of those it does not know.
+_SETTINGS, _UNKNOWN = "VALIDATION-SETTINGS", "was not recognized"
 SHOWN = 10
 
 #: The texts collected so far.
@@ -71,7 +73,9 @@ def _on_message(severity: int, kinds: int, data: Any, user: Any) -> int:
     name = ffi.string(data.pMessageIdName).decode() if data.pMessageIdName else ""
     text = ffi.string(data.pMessage).decode(errors="replace") if data.pMessage else ""
     general = kinds & vk.VK_DEBUG_UTILS_MESSAGE_TYPE_GENERAL_BIT_EXT
-    if not (general and any(noise in f"{name} {text}" for noise in NOISE)):
+    noise = general and any(noise in f"{name} {text}" for noise in NOISE)
+    # An older layer does not know a setting of vknn's.
+    if not noise and not (name == _SETTINGS and _UNKNOWN in text):
         with _lock:
             collected.append(f"[{name}] {text}" if name else text)
     return 0
