@@ -74,7 +74,7 @@ def milliseconds(work: Callable[[], object]) -> tuple[float, float]:
 
 
 def plan_alone(network: Path, shapes: Shapes, folder: Path, target: str) -> None:
-    """What an export is compared with."""
+    """Planning from a file and writing the weights, with which an export is compared."""
     with vknn.Session(network, device="cpu") as session, gc_pause.paused():
         graph = Network(session, shapes, {}, False).graph()
         _, plan = planned(graph, TARGETS[target], LoweringOptions())
