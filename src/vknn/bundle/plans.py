@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from vknn.bundle import schema
 from vknn.bundle.module_rules import facts_of, words_of
 from vknn.bundle.needs import Needs, needs
-from vknn.bundle.plan_rules import check_plan
-from vknn.bundle.schema import NONE, BufferRole, StepKind
+from vknn.bundle.plan_checks import ELEMENT_BYTES
+from vknn.bundle.plan_rules import EXAMPLE, check_plan
+from vknn.bundle.schema import EXAMPLE_WORK, NONE, BufferRole, StepKind
 from vknn.bundle.tables import Tables
 from vknn.plan import Access, Barrier, Copy, DeviceLimits, Dispatch, Fill, Plan, Role, Step
 from vknn.runtime.pipelines import DESCRIPTOR_TYPES, PipelineKey
@@ -51,7 +54,7 @@ def add_plan(tables: Tables, portrait: Portrait) -> Needs:
     Raises ExportError for shaders, work and sizes that no bundle can have.
     """
     plan = portrait.plan
-    check_plan(plan)
+    check_plan(plan, _moved(tables, portrait))
     facts = facts_of(plan.dispatches, portrait.keys)
     asked = needs(plan, facts, portrait.limits)
     shared: dict[bytes, int] = {}
@@ -93,6 +96,19 @@ def add_plan(tables: Tables, portrait: Portrait) -> Needs:
     )
     tables.add(schema.PLAN, [row])
     return asked
+
+
+def _moved(tables: Tables, portrait: Portrait) -> dict[str, int]:
+    """Work beside that of steps, as ``schema.MOST_WORK`` counts it, by what it is for."""
+    ports = np.array(list(portrait.ports), schema.PORT.dtype)
+    states = np.array(list(portrait.states), schema.STATE.dtype)
+    sizes = ELEMENT_BYTES[ports["type"]] * ports["dims"].prod(axis=1, dtype=np.uint64)
+    blobs = np.array(list(portrait.examples), schema.EXAMPLE.dtype)["blob"].tolist()
+    return {
+        "inputs and outputs": int((sizes // 4).sum()),
+        "states": int((states["nbytes"] // 4).sum()),
+        EXAMPLE: EXAMPLE_WORK * sum(tables.arrays[blob].nbytes for blob in blobs),
+    }
 
 
 def _buffer(tables: Tables, plan: Plan, index: int) -> tuple[object, ...]:

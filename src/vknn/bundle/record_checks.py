@@ -27,6 +27,8 @@ from vknn.bundle.schema import (
     BLOB_ALIGNMENT,
     MOST_AXES,
     MOST_BYTES,
+    MOST_NAME,
+    MOST_PORTS,
     MOST_TOLERANCE,
     BufferRole,
     Direction,
@@ -56,7 +58,7 @@ _STRINGS = {
 }  # fmt: skip
 _VIEWS = (STORAGE, UNIFORM_TEXEL, STORAGE_TEXEL)
 #: Words of SPIR-V that checking may look at, as a runner counts them, at most.
-_MOST_VISITS = 1 << 33
+_MOST_VISITS = 1 << 29
 
 
 def check_records(tables: Tables, sections: Mapping[str, np.ndarray]) -> None:
@@ -97,7 +99,10 @@ def _check_stored(tables: Tables, sections: Mapping[str, np.ndarray]) -> None:
     size_fits = (buffers["nbytes"] > 0) & (buffers["nbytes"] <= MOST_BYTES)
     check_all(size_fits, record, "its size is absurd")
     check_all(buffers["offset"] % 4 == 0, record, "its offset is not a multiple of 4")
-    check_placed(tables[schema.BLOB], len(sections["data"]), BLOB_ALIGNMENT, schema.BLOB)
+    blobs, room = tables[schema.BLOB], len(sections["data"])
+    check_placed(blobs, room, BLOB_ALIGNMENT, schema.BLOB)
+    if sum(blobs["nbytes"].tolist()) > room:
+        raise BadRecord("blob", "some lie over each other")
     modules = tables[schema.MODULE]
     check_placed(modules, len(sections["spirv"]), 4, schema.MODULE)
     whole = (modules["nbytes"] % 4 == 0) & (modules["nbytes"] > 20)
@@ -136,11 +141,13 @@ def _check_ports(tables: Tables, strings: np.ndarray) -> None:
     most = np.float32(MOST_TOLERANCE)
     scaled = (ports["scale"] >= 0) & (ports["scale"] < most)
     check_all((ports["quantized"] <= 1) & scaled, record, "its scale is no number from 0 to 1e30")
-    # A letter an axis, or none; the strings end with a zero.
-    letters = np.minimum(ports["layout"].astype(np.int64)[:, None] + np.arange(MOST_AXES + 1),
-                         len(strings) - 1)  # fmt: skip
-    count = np.argmax(np.pad(strings[letters] == 0, ((0, 0), (0, 1)), constant_values=True), axis=1)
-    check_all((count == 0) | (count == ports["rank"]), record, "its layout is of another rank")
+    ends = np.flatnonzero(strings == 0)  # the last byte is one
+    named, laid = (
+        ends[np.searchsorted(ends, ports[field])] - ports[field] for field in ("name", "layout")
+    )
+    check_all(named < MOST_NAME, record, f"its name has {MOST_NAME} bytes or more")
+    # A letter an axis, or none.
+    check_all((laid == 0) | (laid == ports["rank"]), record, "its layout is of another rank")
     examples = tables[schema.EXAMPLE]
     check_all(examples["blob"] < len(tables[schema.BLOB]), schema.EXAMPLE, "there is no such blob")
     for field in ("absolute", "relative"):
@@ -168,6 +175,8 @@ def _check_plans(tables: Tables) -> None:
     check_all(known, record, "it needs features that are not known")
     matrices = (plans["features"] & np.uint64(Feature.COOPERATIVE_MATRIX)) != 0
     check_all(matrices | (plans["matrices"] == 0), record, "it has matrices without the feature")
+    check_all(plans["ports"] <= MOST_PORTS, record, f"it has more than {MOST_PORTS} ports")
+    check_all(plans["examples"] <= plans["ports"], record, "it has more examples than ports")
     check_all(plans["vulkan"] >> 22 == 1, record, "it needs another Vulkan than 1")
     for field in ("storage_alignment", "texel_alignment"):
         values = plans[field]
