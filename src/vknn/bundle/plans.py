@@ -12,13 +12,18 @@ from vknn.bundle.module_rules import facts_of, words_of
 from vknn.bundle.needs import Needs, needs
 from vknn.bundle.plan_checks import ELEMENT_BYTES
 from vknn.bundle.plan_rules import EXAMPLE, check_plan
+from vknn.bundle.record_checks import check_shaders
+from vknn.bundle.record_rules import BadRecord
 from vknn.bundle.schema import EXAMPLE_WORK, NONE, BufferRole, StepKind
 from vknn.bundle.tables import Tables
+from vknn.errors import ExportError
 from vknn.plan import Access, Barrier, Copy, DeviceLimits, Dispatch, Fill, Plan, Role, Step
 from vknn.runtime.pipelines import DESCRIPTOR_TYPES, PipelineKey
 from vknn.runtime.recorder import VK_FORMATS
 from vknn.runtime.spirv.cooperative import has_matrices
 
+#: So many pipelines are looked at one by one before they are written.
+FEW_PIPELINES = 500
 _ROLES = {
     Role.INPUT: BufferRole.INPUT,
     Role.OUTPUT: BufferRole.OUTPUT,
@@ -96,6 +101,26 @@ def add_plan(tables: Tables, portrait: Portrait) -> Needs:
     )
     tables.add(schema.PLAN, [row])
     return asked
+
+
+def check_pipelines(tables: Tables) -> None:
+    """Check that a runner can look through the shaders of all plans. Raises ExportError.
+
+    Of few pipelines it can: each has about a thousandth of what is allowed.
+    """
+    count = len(tables.rows[schema.PIPELINE])
+    if count < FEW_PIPELINES:
+        return
+    records = (schema.MODULE, schema.PIPELINE, schema.CONSTANT, schema.SLOT)
+    try:
+        check_shaders(tables.arrays_of(*records), tables.spirv)
+    except BadRecord:
+        raise ExportError(
+            [
+                f"the plans have {count:,} pipelines in all, more than a runner looks through: "
+                "make several bundles, of fewer shapes (--shape) or targets (--target)"
+            ]
+        ) from None
 
 
 def _moved(tables: Tables, portrait: Portrait) -> dict[str, int]:
