@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,10 +12,15 @@ import pytest
 from tests.bundle import check_program, mutations
 from tests.bundle.broken_rules import CASES
 from tests.bundle.mutations import Parts
+from tests.small_model import write_small_model
 
-from vknn.bundle import schema
+import vknn
+from vknn.bundle import plans, record_checks, schema
 from vknn.bundle.reader import Bundle
-from vknn.errors import ModelFormatError
+from vknn.bundle.shader_rules import PipelineParts, check_pipeline
+from vknn.errors import ExportError, ModelFormatError
+
+pytestmark = pytest.mark.glsl
 
 #: Numbers that fields are given: small ones, borders of formats and limits, and beyond them.
 NUMBERS = (
@@ -104,3 +110,41 @@ def test_both_say_the_same_of_what_is_changed_by_chance(
     assert not apart, "\n".join(map(str, apart))
     refused = sum(status != 0 for status, _ in told)
     assert 300 < refused < len(changed) - 300
+
+
+def test_both_look_at_as_many_words_of_shaders(
+    bundle: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both take the bundle with a limit just above its number, and refuse it well below."""
+    seen = sum(int(row["nbytes"]) // 4 for row in Bundle.of(bundle).tables[schema.MODULE])
+
+    def noted(spirv: bytes, parts: PipelineParts) -> int:
+        nonlocal seen
+        looked_at = check_pipeline(spirv, parts)
+        seen += looked_at
+        return looked_at
+
+    monkeypatch.setattr(record_checks, "check_pipeline", noted)
+    assert read(bundle) == ""
+    monkeypatch.setattr(record_checks, "check_pipeline", check_pipeline)
+    text = (check_program.RUNNER / "check.c").read_text(encoding="utf-8")
+    for most in (seen * 3 // 4, seen + 1):
+        changed = re.sub(r"#define MOST_VISITS .*", f"#define MOST_VISITS (uint64_t){most}", text)
+        assert changed != text
+        built = check_program.program(checks=changed)
+        [(status, _)] = check_program.opened([bundle], tmp_path, built)
+        monkeypatch.setattr(record_checks, "MOST_VISITS", most)
+        assert bool(status) is bool(read(bundle)) is (most < seen)
+
+
+def test_more_pipelines_than_a_runner_looks_through(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = write_small_model(tmp_path)
+    monkeypatch.setattr(plans, "FEW_PIPELINES", 1)
+    assert vknn.export(model, tmp_path / "net.vkb", example=False).plans
+    monkeypatch.setattr(record_checks, "MOST_VISITS", 10_000)
+    (tmp_path / "net.vkb").unlink()
+    with pytest.raises(ExportError, match=r"pipelines in all, .*--shape.*--target"):
+        vknn.export(model, tmp_path / "net.vkb", example=False)
+    assert not (tmp_path / "net.vkb").exists()

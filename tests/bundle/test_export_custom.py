@@ -191,6 +191,6 @@ def test_work_that_no_run_does(tmp_path: Path) -> None:
         exported_with(2)
     [reason] = caught.value.reasons
     assert reason.startswith("mine: 68,719,476,736") and "at most 68,719,476,736" in reason
-    assert "relu: " in reason and "--shape" in reason and "--outputs" in reason
+    assert "inputs and outputs: " in reason and "--shape" in reason and "--outputs" in reason
     assert not (tmp_path / "net.vkb").exists()
     assert exported_with(1).plans

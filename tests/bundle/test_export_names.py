@@ -53,3 +53,30 @@ def test_an_example_without_arrays_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no arrays: give some, True for one that is made up"):
         vknn.export(write_small_model(tmp_path), tmp_path / "net.vkb", example={})
     assert not (tmp_path / "net.vkb").exists()
+
+
+def test_names_and_numbers_of_ports_have_an_end(tmp_path: Path) -> None:
+    """A runner looks for ports one by one."""
+
+    def exported(name: str, count: int) -> Bundle:
+        nodes = [node("Relu", name, f"y{n}") for n in range(count)]
+        outputs = [value(f"y{n}", None) for n in range(count)]
+        path = save(onnx_model(graph(nodes, [value(name, (2,))], outputs)), tmp_path)
+        vknn.export(path, tmp_path / "net.vkb", example=False)
+        return Bundle.open(tmp_path / "net.vkb")
+
+    assert exported("x" * 1023, 2).plans[0].inputs[0].name == "x" * 1023
+    with pytest.raises(ExportError, match=r"input 'x{60}'\.\.\. has a name of 1024 bytes.*shorter"):
+        exported("x" * 1024, 1)
+    with pytest.raises(ExportError, match="it has 1025 inputs and outputs, .* 1024: .*--outputs"):
+        exported("x", 1024)
+
+
+def test_an_example_is_work_of_the_host(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    model = write_small_model(tmp_path)
+    monkeypatch.setattr("vknn.bundle.plan_rules.MOST_WORK", 10_000)
+    with pytest.raises(
+        ExportError, match="the example: .* in a bundle at most 10,000: .*--no-example"
+    ):
+        vknn.export(model, tmp_path / "net.vkb")
+    assert vknn.export(model, tmp_path / "net.vkb", example=False).plans

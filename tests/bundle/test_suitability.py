@@ -114,6 +114,7 @@ def test_cooperative_matrices_are_needed_by_their_sizes() -> None:
     bundle = Bundle.of(digits("generic", "llvmpipe"))
     plans = bundle.tables[schema.PLAN].copy()
     plans[0]["matrices"], plans[0]["features"] = 1, plans[0]["features"] | np.uint64(0x300)
+    plans[1]["first_matrices"] = 1
     rows = np.array([(16, 16, 8, 0, 1, 0)], schema.MATRIX.dtype).tobytes()
     plan = Bundle.of(rebuilt(bundle, {"plan": plans.tobytes(), "matrix": rows})).plans[0]
     text = "products of cooperative matrices 16x16x8 of float16 into float32"

@@ -15,7 +15,7 @@ from vknn import __version__, environment, gc_pause
 from vknn.bundle.modules import swept_keys
 from vknn.bundle.needs import Needs
 from vknn.bundle.network import Network, check_names, cut, shapes_text
-from vknn.bundle.plans import Portrait, add_plan
+from vknn.bundle.plans import Portrait, add_plan, check_pipelines
 from vknn.bundle.precisions import plan_options
 from vknn.bundle.schema import Feature
 from vknn.bundle.segments import planned
@@ -169,6 +169,7 @@ def export(
                     reasons.update(dict.fromkeys(where + reason for reason in error.reasons))
         if reasons:
             raise ExportError(tuple(reasons))
+        check_pipelines(tables)
         meta = _meta(session, wanted, options, told)
         with named(path):
             written = write(Path(path), tables, meta)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vknn.bundle.ports import PortedPlan, ported
-from vknn.bundle.schema import Direction
+from vknn.bundle.schema import MOST_NAME, MOST_PORTS, Direction
 from vknn.bundle.segments import too_long
 from vknn.bundle.tables import text_bytes
 from vknn.errors import ExportError, InputError
@@ -241,19 +241,25 @@ def _quoted(name: str) -> str:
 
 
 def check_names(ported: PortedPlan) -> None:
-    """Check that ports are told apart by their names, as texts of a bundle. Raises ExportError."""
+    """Check of ports' number, and of their names as texts of a bundle. Raises ExportError."""
     reasons = []
-    for direction in Direction:
-        names: dict[bytes, str] = {}
-        for port in ported.ports:
-            if port.direction is not direction:
-                continue
-            other = names.setdefault(text_bytes(port.name), port.name)
-            if other is not port.name:
-                what = direction.name.lower()
-                reasons.append(
-                    f"{what}s {other!r} and {port.name!r} have the same name in a bundle: name "
-                    f"them apart in the model{', or cut one off with --outputs' * bool(direction)}"
-                )
+    if len(ported.ports) > MOST_PORTS:
+        many = f"it has {len(ported.ports)} inputs and outputs, in a bundle at most {MOST_PORTS}"
+        reasons.append(f"{many}: leave outputs out with --outputs, or fix inputs with --fixed")
+    known: dict[tuple[Direction, bytes], str] = {}
+    for port in ported.ports:
+        what, text = port.direction.name.lower(), text_bytes(port.name)
+        if len(text) >= MOST_NAME:
+            reasons.append(
+                f"{what} {port.name[:60]!r}... has a name of {len(text)} bytes, in a bundle at "
+                f"most {MOST_NAME - 1}: give it a shorter one in the model"
+            )
+        if (port.direction, text) in known:
+            other = known[port.direction, text]
+            reasons.append(
+                f"{what}s {other!r:.80} and {port.name!r:.80} have the same name in a bundle: name "
+                "them apart in the model, or leave one out with --outputs or --fixed"
+            )
+        known.setdefault((port.direction, text), port.name)
     if reasons:
         raise ExportError(reasons)

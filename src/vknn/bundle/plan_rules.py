@@ -8,21 +8,27 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from vknn.bundle.needs import group_size
-from vknn.bundle.schema import MOST_BYTES, MOST_INVOCATIONS
+from vknn.bundle.schema import MOST_BYTES, MOST_WORK
 from vknn.errors import ExportError
-from vknn.plan import Plan, Role
+from vknn.plan import Copy, Dispatch, Fill, Plan, Role
 
 _SMALLER = "give smaller shapes with --shape, or cut the network with --outputs"
+_NO_EXAMPLE = ", or leave the example out with --no-example"
+#: What the work of an example stands under.
+EXAMPLE = "the example"
 #: Layers that are named, at most.
 _MOST_NAMED = 3
 
 
-def check_plan(plan: Plan) -> None:
-    """Check of what no bundle can have. Raises ExportError with all of it."""
-    reasons = [*_no_groups(plan), *_work(plan), *_sizes(plan)]
+def check_plan(plan: Plan, moved: Mapping[str, int]) -> None:
+    """Check of what no bundle can have; ``moved``: work beside steps by what it is for.
+
+    Raises ExportError with all of it.
+    """
+    reasons = [*_no_groups(plan), *_work(plan, moved), *_sizes(plan)]
     if reasons:
         raise ExportError(reasons)
 
@@ -37,18 +43,23 @@ def _no_groups(plan: Plan) -> Iterator[str]:
             )
 
 
-def _work(plan: Plan) -> Iterator[str]:
-    """Invocations of all dispatches, by the layers that have most of them."""
-    layers: Counter[str] = Counter()
-    for dispatch in plan.dispatches:
-        size = math.prod(dispatch.groups) * math.prod(group_size(dispatch))
-        layers[", ".join(dispatch.nodes)] += size
-    total = layers.total()
-    if total > MOST_INVOCATIONS:
-        most = "; ".join(f"{name}: {n:,}" for name, n in layers.most_common(_MOST_NAMED))
+def _work(plan: Plan, moved: Mapping[str, int]) -> Iterator[str]:
+    """Invocations of dispatches and words that are moved, by what has most of them."""
+    parts = Counter(moved)
+    for step in plan.commands:
+        match step:
+            case Dispatch():
+                work = math.prod(step.groups) * math.prod(group_size(step))
+            case Copy():
+                work = step.nbytes // 4
+            case Fill():
+                work = plan.buffers[step.buffer].nbytes // 4
+        parts[", ".join(step.nodes)] += work
+    if parts.total() > MOST_WORK:
+        most = "; ".join(f"{name}: {n:,}" for name, n in parts.most_common(_MOST_NAMED))
         yield (
-            f"{most} invocations of shaders, of {total:,} in a run, in a bundle at most "
-            f"{MOST_INVOCATIONS:,}: {_SMALLER}"
+            f"{most} invocations or words moved, of {parts.total():,} in a run, in a bundle at "
+            f"most {MOST_WORK:,}: {_SMALLER}{_NO_EXAMPLE * bool(moved.get(EXAMPLE))}"
         )
 
 

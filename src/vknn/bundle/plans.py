@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from vknn.bundle import schema
 from vknn.bundle.module_rules import facts_of, words_of
 from vknn.bundle.needs import Needs, needs
-from vknn.bundle.plan_rules import check_plan
-from vknn.bundle.schema import NONE, BufferRole, StepKind
+from vknn.bundle.plan_checks import ELEMENT_BYTES
+from vknn.bundle.plan_rules import EXAMPLE, check_plan
+from vknn.bundle.record_checks import check_shaders
+from vknn.bundle.record_rules import BadRecord
+from vknn.bundle.schema import EXAMPLE_WORK, NONE, BufferRole, StepKind
 from vknn.bundle.tables import Tables
+from vknn.errors import ExportError
 from vknn.plan import Access, Barrier, Copy, DeviceLimits, Dispatch, Fill, Plan, Role, Step
 from vknn.runtime.pipelines import DESCRIPTOR_TYPES, PipelineKey
 from vknn.runtime.recorder import VK_FORMATS
 from vknn.runtime.spirv.cooperative import has_matrices
 
+#: So many pipelines are looked at one by one before they are written.
+FEW_PIPELINES = 500
 _ROLES = {
     Role.INPUT: BufferRole.INPUT,
     Role.OUTPUT: BufferRole.OUTPUT,
@@ -51,7 +59,7 @@ def add_plan(tables: Tables, portrait: Portrait) -> Needs:
     Raises ExportError for shaders, work and sizes that no bundle can have.
     """
     plan = portrait.plan
-    check_plan(plan)
+    check_plan(plan, _moved(tables, portrait))
     facts = facts_of(plan.dispatches, portrait.keys)
     asked = needs(plan, facts, portrait.limits)
     shared: dict[bytes, int] = {}
@@ -93,6 +101,39 @@ def add_plan(tables: Tables, portrait: Portrait) -> Needs:
     )
     tables.add(schema.PLAN, [row])
     return asked
+
+
+def check_pipelines(tables: Tables) -> None:
+    """Check that a runner can look through the shaders of all plans. Raises ExportError.
+
+    Of few pipelines it can: each has about a thousandth of what is allowed.
+    """
+    count = len(tables.rows[schema.PIPELINE])
+    if count < FEW_PIPELINES:
+        return
+    records = (schema.MODULE, schema.PIPELINE, schema.CONSTANT, schema.SLOT)
+    try:
+        check_shaders(tables.arrays_of(*records), tables.spirv)
+    except BadRecord:
+        raise ExportError(
+            [
+                f"the plans have {count:,} pipelines in all, more than a runner looks through: "
+                "make several bundles, of fewer shapes (--shape) or targets (--target)"
+            ]
+        ) from None
+
+
+def _moved(tables: Tables, portrait: Portrait) -> dict[str, int]:
+    """Work beside that of steps, as ``schema.MOST_WORK`` counts it, by what it is for."""
+    ports = np.array(list(portrait.ports), schema.PORT.dtype)
+    states = np.array(list(portrait.states), schema.STATE.dtype)
+    sizes = ELEMENT_BYTES[ports["type"]] * ports["dims"].prod(axis=1, dtype=np.uint64)
+    blobs = np.array(list(portrait.examples), schema.EXAMPLE.dtype)["blob"].tolist()
+    return {
+        "inputs and outputs": int((sizes // 4).sum()),
+        "states": int((states["nbytes"] // 4).sum()),
+        EXAMPLE: EXAMPLE_WORK * sum(tables.arrays[blob].nbytes for blob in blobs),
+    }
 
 
 def _buffer(tables: Tables, plan: Plan, index: int) -> tuple[object, ...]:

@@ -1,14 +1,14 @@
 """Checks of a bundle's records: each table by itself, shaders, and how plans divide the tables.
 
 What a runner checks too (``runner/check.c``), so that tools refuse what it refuses, and nothing
-else, but for examples that end within a row of an open axis, which are no arrays. Its bound on the
-work that checking is stands here in parts. ``plan_checks`` has the rules of a plan's own records,
-``shader_rules`` those of modules.
+else, but for examples that end within a row of an open axis, which are no arrays. ``plan_checks``
+has the rules of a plan's own records, ``shader_rules`` those of modules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +27,8 @@ from vknn.bundle.schema import (
     BLOB_ALIGNMENT,
     MOST_AXES,
     MOST_BYTES,
+    MOST_NAME,
+    MOST_PORTS,
     MOST_TOLERANCE,
     BufferRole,
     Direction,
@@ -38,6 +40,7 @@ from vknn.bundle.schema import (
 from vknn.bundle.shader_rules import (
     MOST_CONSTANTS,
     MOST_SLOTS,
+    MOST_VISITS,
     STORAGE,
     STORAGE_TEXEL,
     UNIFORM_TEXEL,
@@ -45,7 +48,6 @@ from vknn.bundle.shader_rules import (
     check_module,
     check_pipeline,
     module_needs,
-    visits,
 )
 from vknn.errors import ShaderError
 
@@ -55,8 +57,6 @@ _STRINGS = {
     schema.PORT: ("name", "layout", "picture"), schema.LABEL: ("text",), schema.STATE: ("name",),
 }  # fmt: skip
 _VIEWS = (STORAGE, UNIFORM_TEXEL, STORAGE_TEXEL)
-#: Words of SPIR-V that checking may look at, as a runner counts them, at most.
-_MOST_VISITS = 1 << 33
 
 
 def check_records(tables: Tables, sections: Mapping[str, np.ndarray]) -> None:
@@ -68,7 +68,7 @@ def check_records(tables: Tables, sections: Mapping[str, np.ndarray]) -> None:
     _check_steps(tables)
     _check_ports(tables, sections["strings"])
     _check_plans(tables)
-    facts = _check_shaders(tables, sections["spirv"])
+    facts = check_shaders(tables, sections["spirv"])
     plans = tables[schema.PLAN]
     for number in range(len(plans)):
         check_plan(plans[number], tables, len(sections["push"]), facts)
@@ -97,7 +97,10 @@ def _check_stored(tables: Tables, sections: Mapping[str, np.ndarray]) -> None:
     size_fits = (buffers["nbytes"] > 0) & (buffers["nbytes"] <= MOST_BYTES)
     check_all(size_fits, record, "its size is absurd")
     check_all(buffers["offset"] % 4 == 0, record, "its offset is not a multiple of 4")
-    check_placed(tables[schema.BLOB], len(sections["data"]), BLOB_ALIGNMENT, schema.BLOB)
+    blobs, room = tables[schema.BLOB], len(sections["data"])
+    check_placed(blobs, room, BLOB_ALIGNMENT, schema.BLOB)
+    if sum(blobs["nbytes"].tolist()) > room:
+        raise BadRecord("blob", "some lie over each other")
     modules = tables[schema.MODULE]
     check_placed(modules, len(sections["spirv"]), 4, schema.MODULE)
     whole = (modules["nbytes"] % 4 == 0) & (modules["nbytes"] > 20)
@@ -136,11 +139,13 @@ def _check_ports(tables: Tables, strings: np.ndarray) -> None:
     most = np.float32(MOST_TOLERANCE)
     scaled = (ports["scale"] >= 0) & (ports["scale"] < most)
     check_all((ports["quantized"] <= 1) & scaled, record, "its scale is no number from 0 to 1e30")
-    # A letter an axis, or none; the strings end with a zero.
-    letters = np.minimum(ports["layout"].astype(np.int64)[:, None] + np.arange(MOST_AXES + 1),
-                         len(strings) - 1)  # fmt: skip
-    count = np.argmax(np.pad(strings[letters] == 0, ((0, 0), (0, 1)), constant_values=True), axis=1)
-    check_all((count == 0) | (count == ports["rank"]), record, "its layout is of another rank")
+    ends = np.flatnonzero(strings == 0)  # the last byte is one
+    named, laid = (
+        ends[np.searchsorted(ends, ports[field])] - ports[field] for field in ("name", "layout")
+    )
+    check_all(named < MOST_NAME, record, f"its name has {MOST_NAME} bytes or more")
+    # A letter an axis, or none.
+    check_all((laid == 0) | (laid == ports["rank"]), record, "its layout is of another rank")
     examples = tables[schema.EXAMPLE]
     check_all(examples["blob"] < len(tables[schema.BLOB]), schema.EXAMPLE, "there is no such blob")
     for field in ("absolute", "relative"):
@@ -168,6 +173,8 @@ def _check_plans(tables: Tables) -> None:
     check_all(known, record, "it needs features that are not known")
     matrices = (plans["features"] & np.uint64(Feature.COOPERATIVE_MATRIX)) != 0
     check_all(matrices | (plans["matrices"] == 0), record, "it has matrices without the feature")
+    check_all(plans["ports"] <= MOST_PORTS, record, f"it has more than {MOST_PORTS} ports")
+    check_all(plans["examples"] <= plans["ports"], record, "it has more examples than ports")
     check_all(plans["vulkan"] >> 22 == 1, record, "it needs another Vulkan than 1")
     for field in ("storage_alignment", "texel_alignment"):
         values = plans[field]
@@ -177,8 +184,8 @@ def _check_plans(tables: Tables) -> None:
     check_all((sizes == 0) | _are_powers_of_two(sizes), record, "its subgroup_size is odd")
 
 
-def _check_shaders(tables: Tables, spirv: np.ndarray) -> PipelineFacts:
-    """Facts of all pipelines, whose modules are checked with them."""
+def check_shaders(tables: Tables, spirv: np.ndarray) -> PipelineFacts:
+    """Facts of all pipelines, whose modules are checked with them. Raises BadRecord."""
     bodies = []
     for number, row in enumerate(tables[schema.MODULE]):
         start = int(row["offset"])
@@ -187,14 +194,15 @@ def _check_shaders(tables: Tables, spirv: np.ndarray) -> PipelineFacts:
     pipelines = tables[schema.PIPELINE]
     facts = PipelineFacts.of(len(pipelines))
     seen = sum(len(body) // 4 for body in bodies)
+    if seen >= MOST_VISITS:
+        raise BadRecord("module", "modules of an absurd size in all")
     # In the order of their modules, of which few are kept as they were read.
     for number in np.argsort(pipelines["module"], kind="stable").tolist():
         row = pipelines[number]
         parts, module = _parts(tables, number), bodies[int(row["module"])]
-        seen += visits(module)
-        if seen >= _MOST_VISITS:
+        seen += _shader(schema.PIPELINE, number, check_pipeline, module, parts)
+        if seen >= MOST_VISITS:
             raise BadRecord("pipeline", f"record {number}: too many pipelines of long modules")
-        _shader(schema.PIPELINE, number, check_pipeline, module, parts)
         asked = module_needs(module)
         features = asked.features | (Feature.FULL_SUBGROUPS if row["flags"] else Feature(0))
         facts.features[number], facts.vulkan[number] = int(features), asked.vulkan
@@ -216,9 +224,9 @@ def _parts(tables: Tables, number: int) -> PipelineParts:
     return PipelineParts(words, views.tolist(), int(row["push_bytes"]))
 
 
-def _shader(record: TableRecord, number: int, check: object, *given: object) -> None:
+def _shader(record: TableRecord, number: int, check: Callable[..., Any], *given: object) -> Any:
     try:
-        check(*given)  # type: ignore[operator]
+        return check(*given)
     except ShaderError as error:
         raise BadRecord(record.name, f"record {number}: its shader {error}") from None
 

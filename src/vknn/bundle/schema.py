@@ -26,8 +26,11 @@ MOST_AXES = 8
 MOST_TOLERANCE = 1e30
 #: Bytes of an arena, a buffer, or of all weights of a plan, at most.
 MOST_BYTES = 1 << 48
-#: Invocations of a run in all, at most: seconds on a GPU, minutes elsewhere.
-MOST_INVOCATIONS = 1 << 36
+#: Invocations of a run, and words moved by it, at most: seconds on a GPU, minutes elsewhere. A byte
+#: of an example, which is summed and compared by the host, counts as EXAMPLE_WORK.
+MOST_WORK, EXAMPLE_WORK = 1 << 36, 16
+#: Ports of a plan, and bytes of a port's name with the zero behind it, at most.
+MOST_PORTS = MOST_NAME = 1024
 
 
 class StepKind(enum.IntEnum):

@@ -20,6 +20,8 @@ from vknn.runtime.spirv.sweep import instruction_starts
 
 #: Bindings of a pipeline, its specialization constants, and capabilities of a module, at most.
 MOST_SLOTS, MOST_CONSTANTS, MOST_CAPABILITIES = 32, 128, 64
+#: Words of SPIR-V that a runner looks at, of a bundle, at most: pipelines share modules.
+MOST_VISITS = 1 << 29
 _VERSIONS = range(0x10000, 0x10601)
 _CAPABILITY, _ENTRY_POINT, _MODE, _FUNCTION_END = 17, 15, 16, 56
 _COMPUTE, _LOCAL_SIZE, _MAIN = 5, 17, 0x6E69616D
@@ -111,12 +113,14 @@ def module_needs(spirv: bytes) -> ModuleNeeds:
     return ModuleNeeds(capabilities(declared.capabilities), minor)
 
 
-def check_pipeline(spirv: bytes, parts: PipelineParts) -> None:
+def check_pipeline(spirv: bytes, parts: PipelineParts) -> int:
     """Check of a module, which :func:`check_module` has passed, in a pipeline.
 
-    Raises ShaderError.
+    How many words a runner looks at for it: it goes through all declarations for each that it
+    looks for. Raises ShaderError.
     """
     declared = _declared(spirv)
+    begin = declared.visits
     capabilities(declared.capabilities)
     for variable in declared.variables:
         if len(variable) < 4:
@@ -128,12 +132,7 @@ def check_pipeline(spirv: bytes, parts: PipelineParts) -> None:
     if size != parts.group_size:
         own, given = ("x".join(map(str, s)) for s in (size, parts.group_size))
         raise ShaderError(f"has workgroups of {own} lanes, its pipeline says {given}")
-
-
-def visits(spirv: bytes) -> int:
-    """Words that a runner looks at, at least, to check a pipeline of a module."""
-    declared = _declared(spirv)
-    return len(spirv) // 4 + len(declared.variables) * declared.words
+    return len(spirv) // 4 + declared.visits - begin
 
 
 @dataclass
@@ -142,6 +141,7 @@ class _Declared:
 
     version: int
     words: int = 0  # of it
+    visits: int = 0  # words, as if each that is looked for were
     capabilities: list[int] = field(default_factory=list)
     made: dict[int, tuple[int, ...]] = field(default_factory=dict)
     variables: list[tuple[int, ...]] = field(default_factory=list)
@@ -149,7 +149,6 @@ class _Declared:
     #: Operands of decorations, by id, member (None: of the whole) and kind.
     decorations: dict[tuple[int, int | None, int], int] = field(default_factory=dict)
     _local: tuple[int, ...] | None = None
-    _composite: tuple[int, ...] | None = None
 
     def note(self, kind: int, code: tuple[int, ...]) -> None:
         if kind == _CAPABILITY:
@@ -168,42 +167,52 @@ class _Declared:
         if at and len(code) > at:
             self.made.setdefault(code[at], code)
 
-    def is_made(self, id_: int, kind: int, size: int) -> tuple[int, ...] | None:
-        """The instruction that makes an id, where it is of this kind and size."""
-        code = self.made.get(id_)
-        return code if code is not None and code[0] == words.first_word(kind, size - 1) else None
+    def maker(self, id_: int) -> tuple[int, ...]:
+        """The instruction that makes a type, constant or variable; of zeros where none does."""
+        self.visits += self.words
+        return self.made.get(id_, _NOTHING)
+
+    def decoration(self, id_: int, kind: int, member: int | None = None) -> int | None:
+        """The operand of a decoration."""
+        self.visits += self.words
+        return self.decorations.get((id_, member, kind))
 
     def type_bytes(self, id_: int) -> int | None:
         """Bytes of a number, a vector or an array with a stride; None of anything else."""
-        if array := self.is_made(id_, words.TYPE_ARRAY, 4):
-            length = self.is_made(array[3], words.CONSTANT, 4)
-            stride = self.decorations.get((id_, None, _ARRAY_STRIDE))
-            return None if length is None or stride is None else length[3] * stride
-        count = 1
-        if vector := self.is_made(id_, _VECTOR, 4):
-            id_, count = vector[2], vector[3]
-        number = self.is_made(id_, words.TYPE_INT, 4) or self.is_made(id_, words.TYPE_FLOAT, 3)
-        return None if number is None or number[2] > 64 else count * (number[2] // 8)
+        type_, count = self.maker(id_), 1
+        if _is(type_, words.TYPE_ARRAY, 4):
+            length, stride = self.maker(type_[3]), self.decoration(id_, _ARRAY_STRIDE)
+            if stride is None or not _is(length, words.CONSTANT, 4):
+                return None
+            return length[3] * stride
+        if _is(type_, _VECTOR, 4):
+            count, type_ = type_[3], self.maker(type_[2])
+        is_number = _is(type_, words.TYPE_INT, 4) or _is(type_, words.TYPE_FLOAT, 3)
+        return count * (type_[2] // 8) if is_number and type_[2] <= 64 else None
 
     def group_size(self, constants: Mapping[int, int]) -> tuple[int, ...]:
         """Size of its workgroups; zeros where it is not known."""
-        sizes = [
-            id_ for (id_, member, kind), value in self.decorations.items()
-            if (member, kind, value) == (None, _BUILT_IN, _WORKGROUP_SIZE)
-        ]  # fmt: skip
-        if not sizes:
-            return self._local or (0, 0, 0)
-        whole = self.made.get(sizes[-1])
-        if whole is None or whole[0] not in [words.first_word(c, 5) for c in _COMPOSITES]:
-            return 0, 0, 0
-        return tuple(self._size(part, constants) for part in whole[3:])
+        size = self._local or (0, 0, 0)
+        for (id_, member, kind), value in self.decorations.items():
+            if (member, kind, value) == (None, _BUILT_IN, _WORKGROUP_SIZE):
+                whole, size = self.maker(id_), (0, 0, 0)
+                if any(_is(whole, composite, 6) for composite in _COMPOSITES):
+                    size = tuple(self._size(part, constants) for part in whole[3:])
+        return size
 
     def _size(self, id_: int, constants: Mapping[int, int]) -> int:
-        number = self.is_made(id_, words.CONSTANT, 4) or self.is_made(id_, words.SPEC_CONSTANT, 4)
-        if number is None:
+        number, spec = self.maker(id_), self.decoration(id_, words.SPEC_ID)
+        if not _is(number, words.CONSTANT, 4) and not _is(number, words.SPEC_CONSTANT, 4):
             return 0
-        spec = self.decorations.get((id_, None, words.SPEC_ID))
         return number[3] if spec is None else constants.get(spec, number[3])
+
+
+_NOTHING = (0,) * 4
+
+
+def _is(code: Sequence[int], kind: int, size: int) -> bool:
+    """Whether an instruction is of this kind and of so many words."""
+    return code[0] == words.first_word(kind, size - 1)
 
 
 @functools.lru_cache(maxsize=64)
@@ -220,15 +229,15 @@ def _declared(spirv: bytes) -> _Declared:
 
 def _check_variable(declared: _Declared, variable: Sequence[int], parts: PipelineParts) -> None:
     _, pointer_type, id_, storage, *_ = variable
+    pointer = declared.maker(pointer_type)
     if storage in _OWN:
         return
-    pointer = declared.is_made(pointer_type, words.TYPE_POINTER, 4)
-    type_ = declared.made.get(pointer[3]) if pointer else None
+    is_pointer = _is(pointer, words.TYPE_POINTER, 4)
+    type_ = declared.maker(pointer[3]) if is_pointer else _NOTHING
     if storage == _PUSH_CONSTANT:
         _check_push(declared, type_, parts.push_bytes)
         return
-    set_ = declared.decorations.get((id_, None, _SET))
-    binding = declared.decorations.get((id_, None, _BINDING))
+    set_, binding = declared.decoration(id_, _SET), declared.decoration(id_, _BINDING)
     if set_ != 0 or binding is None or binding >= len(parts.views):
         raise ShaderError(
             f"has a variable of descriptor set {set_}, binding {binding}; there are bindings 0 to "
@@ -248,26 +257,23 @@ _VIEWS = {
 }
 
 
-def _view(declared: _Declared, storage: int, type_: tuple[int, ...] | None) -> int | None:
+def _view(declared: _Declared, storage: int, type_: tuple[int, ...]) -> int | None:
     """VkDescriptorType of a variable; None of those that no bundle has."""
-    if type_ is None:
-        return None
     if storage == _STORAGE_BUFFER and type_[0] & 0xFFFF == words.TYPE_STRUCT:
         return STORAGE
-    if type_[0] == words.first_word(_SAMPLED_IMAGE, 2):
-        type_ = declared.made.get(type_[2], (0,))
-    is_image = storage == _UNIFORM_CONSTANT and type_[0] == words.first_word(_IMAGE, 8)
-    if is_image and type_[3] == _BUFFERS:
+    if _is(type_, _SAMPLED_IMAGE, 3):
+        type_ = declared.maker(type_[2])
+    if storage == _UNIFORM_CONSTANT and _is(type_, _IMAGE, 9) and type_[3] == _BUFFERS:
         return UNIFORM_TEXEL if type_[7] == 1 else STORAGE_TEXEL
     return None
 
 
-def _check_push(declared: _Declared, type_: tuple[int, ...] | None, most: int) -> None:
-    if type_ is None or type_[0] & 0xFFFF != words.TYPE_STRUCT:
+def _check_push(declared: _Declared, type_: tuple[int, ...], most: int) -> None:
+    if type_[0] & 0xFFFF != words.TYPE_STRUCT:
         raise ShaderError("has push constants that are no structure")
     for number, member in enumerate(type_[2:]):
-        offset = declared.decorations.get((type_[1], number, words.OFFSET))
-        size = declared.type_bytes(member)
+        offset = declared.decoration(type_[1], words.OFFSET, number)
+        size = None if offset is None else declared.type_bytes(member)
         if offset is None or size is None:
             raise ShaderError("has push constants that are no numbers, vectors or arrays")
         if offset + size > most:

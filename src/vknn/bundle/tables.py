@@ -99,6 +99,15 @@ class Tables:
         """Bytes of the data section."""
         return self._data_bytes
 
+    @property
+    def spirv(self) -> np.ndarray:
+        """The bytes of all modules (uint8)."""
+        return np.frombuffer(bytes(self._spirv), np.uint8)
+
+    def arrays_of(self, *records: TableRecord) -> dict[TableRecord, np.ndarray]:
+        """Records of some kinds, as a reader has them."""
+        return {record: np.array(self.rows[record], record.dtype) for record in records}
+
     def sections(self, meta: bytes) -> dict[int, bytes]:
         """The bytes of all sections but the data, by their numbers; blobs have no sums yet."""
         found = {

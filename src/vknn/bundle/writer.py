@@ -40,20 +40,27 @@ def write(path: Path, tables: Tables, meta: bytes) -> Written:
     """The bundle of these tables as a file, in place of one that is there.
 
     ``meta``: JSON. Raises OSError; nothing half-written stays. The data, most of the file, are
-    written while threads compute their sums, which the file begins with; those of a pipe after.
+    written by a thread while this one computes their hash, which the file begins with; those of a
+    pipe after.
     """
     sections = dict(sorted(tables.sections(meta).items()))
     layout = _layout(sections, tables)
-    with ThreadPoolExecutor(2, "vknn-sums") as pool, replacing(path, whole=True) as file:
-        hashed = pool.submit(lambda: _sha256(_data(tables)))
-        summed = pool.submit(lambda: [zlib.crc32(array.data) for array in tables.arrays])
-        if file.seekable():
-            file.seek(layout.data)
-            file.writelines(_data(tables))
+    with replacing(path, whole=True) as file, ThreadPoolExecutor(1, "vknn-write") as pool:
+        seekable = file.seekable()
+
+        def written() -> list[int]:
+            """CRCs of all blobs, whose data are written."""
+            if seekable:
+                file.seek(layout.data)
+                file.writelines(_data(tables))
+            return [zlib.crc32(array.data) for array in tables.arrays]
+
+        crcs, data_sha256 = pool.submit(written), _sha256(_data(tables))
+        front, sha256 = _front(sections, layout, tables, crcs.result(), data_sha256)
+        if seekable:
             file.seek(0)
-        front, sha256 = _front(sections, layout, tables, summed.result(), hashed.result())
         file.write(front)
-        if not file.seekable():
+        if not seekable:
             file.writelines(_data(tables))
     return Written(layout.end, sha256)
 

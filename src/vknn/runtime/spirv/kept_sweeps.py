@@ -23,7 +23,7 @@ def integers_of(constants: Iterable[tuple[int, int | float]]) -> Integers:
 
 
 def kept_sweep(spirv: bytes, constants: Integers) -> bytes:
-    """What ``constants`` leave of a module: from disk, or cut and swept now and kept there.
+    """A module with what ``constants`` leave of it: from disk, or cut and swept now and kept there.
 
     As ``specialized`` and then ``swept`` give it; a cache that cannot be read or written is no
     error.
