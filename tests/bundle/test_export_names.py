@@ -15,8 +15,9 @@ from vknn.bundle import Bundle
 from vknn.bundle.descriptions import PortDescription
 from vknn.bundle.forms import ArrayForm
 from vknn.bundle.network import check_names
+from vknn.bundle.plan_rules import check_plan
 from vknn.bundle.ports import PortedPlan
-from vknn.bundle.schema import Direction
+from vknn.bundle.schema import MOST_PORTS, Direction
 from vknn.errors import ExportError, InputError
 from vknn.plan import Plan
 
@@ -47,6 +48,25 @@ def test_ports_of_one_name_are_refused() -> None:
         check_names(PortedPlan(plan, ports, []))
     [reason] = caught.value.reasons
     assert "outputs '\\ud800' and '\\ud801' have the same name" in reason and "--outputs" in reason
+
+
+def test_ports_are_few_and_names_are_short(tmp_path: Path) -> None:
+    """A runner looks for a port by comparing names one by one."""
+    plan = Plan("net", (), {}, (), (), {}, {})
+    check_plan(plan, MOST_PORTS)
+    with pytest.raises(ExportError, match="1,025 inputs and outputs, at most 1,024: cut it up"):
+        check_plan(plan, MOST_PORTS + 1)
+    for letters in (MOST_PORTS - 1, MOST_PORTS):
+        name = "x" * letters
+        net = graph([node("Relu", name, "y")], [value(name, (2, 3))], [value("y", None)])
+        path = save(onnx_model(net), tmp_path)
+        if letters < MOST_PORTS:
+            vknn.export(path, tmp_path / "net.vkb")
+            [port] = Bundle.open(tmp_path / "net.vkb").plans[0].inputs
+            assert port.name == name
+            continue
+        with pytest.raises(ExportError, match=r"a name of 1,024 letters.*rename it"):
+            vknn.export(path, tmp_path / "no.vkb")
 
 
 def test_an_example_without_arrays_is_refused(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from vknn.bundle import schema
 from vknn.bundle.forms import ArrayForm
-from vknn.bundle.schema import MOST_AXES, MOST_TOLERANCE, NONE, Direction
+from vknn.bundle.schema import MOST_AXES, MOST_PORTS, MOST_TOLERANCE, NONE, Direction
 from vknn.bundle.tables import Tables
 from vknn.errors import ExportError
 from vknn.formats import Model
@@ -77,5 +77,10 @@ def described(
     pair = pairs.get(name) if np.issubdtype(form.dtype, np.integer) else None
     if pair is not None and not 0 <= np.float32(pair[0]) < np.float32(MOST_TOLERANCE):
         raise ExportError([f"{name!r} has a scale of {pair[0]:g}, which no bundle has: cut it off"])
+    if len(name.encode("utf-8", "replace")) >= MOST_PORTS:
+        raise ExportError(
+            [f"{name[:40]!r}... is a name of {len(name):,} letters, in a bundle it has fewer than "
+             f"{MOST_PORTS:,} bytes: rename it"]
+        )  # fmt: skip
     labels = () if is_input else tuple(model.class_labels.get(name, ()))
     return PortDescription(name, direction, form, buffer, count, layout, labels, picture, pair)

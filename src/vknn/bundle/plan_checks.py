@@ -14,7 +14,7 @@ from vknn.bundle.record_rules import BadRecord, Tables, check_all, part
 from vknn.bundle.schema import (
     MOST_AXES,
     MOST_BYTES,
-    MOST_INVOCATIONS,
+    MOST_WORK,
     NONE,
     BufferRole,
     Direction,
@@ -64,18 +64,25 @@ def check_plan(plan: np.void, tables: Tables, push_bytes: int, facts: PipelineFa
         if sum(steps[field].tolist()) >= 1 << 64:
             raise BadRecord("step", f"its plan's {field} are more than 64 bits")
     dispatches = steps[steps["kind"] == StepKind.DISPATCH]
-    _check_dispatches(plan, dispatches, tables, push_bytes, facts)
+    work = _check_dispatches(plan, dispatches, tables, push_bytes, facts)
     _check_bindings(plan, dispatches, buffers, tables)
-    _check_copies(steps[steps["kind"] == StepKind.COPY], buffers)
+    copies = steps[steps["kind"] == StepKind.COPY]
+    _check_copies(copies, buffers)
     fills = steps[steps["kind"] == StepKind.FILL]
     _written(fills["target"], buffers)
     whole = buffers["nbytes"][fills["target"]] % 4 == 0
     check_all(whole, schema.STEP, "a fill of no whole words")
     _check_submits(part(tables, plan, "submits")["end"].astype(np.int64), len(steps))
     ports = part(tables, plan, "ports")
-    _check_ports(ports, buffers)
-    _check_states(part(tables, plan, "states"), buffers, tables[schema.BLOB])
-    _check_examples(part(tables, plan, "examples"), ports, tables[schema.BLOB])
+    states, examples = part(tables, plan, "states"), part(tables, plan, "examples")
+    sizes = _check_ports(ports, buffers)
+    _check_states(states, buffers, tables[schema.BLOB])
+    _check_examples(examples, ports, tables[schema.BLOB])
+    for moved in (copies["nbytes"], buffers["nbytes"][fills["target"]], sizes, states["nbytes"]):
+        work += sum((moved // 4).tolist())
+    work += 16 * sum(tables[schema.BLOB]["nbytes"][examples["blob"]].tolist())
+    if work > MOST_WORK:
+        raise BadRecord("step", f"a run is work of {work:,}, at most {MOST_WORK:,}")
 
 
 def _check_submits(ends: np.ndarray, steps: int) -> None:
@@ -102,7 +109,8 @@ def _check_buffers(plan: np.void, buffers: np.ndarray, blobs: np.ndarray) -> Non
 
 def _check_dispatches(
     plan: np.void, steps: np.ndarray, tables: Tables, push_bytes: int, facts: PipelineFacts
-) -> None:
+) -> int:
+    """The number of invocations."""
     pipelines, record = tables[schema.PIPELINE], schema.STEP
     numbers = steps["pipeline"]
     check_all(numbers < len(pipelines), record, "there is no such pipeline")
@@ -128,15 +136,14 @@ def _check_dispatches(
         groups = steps["groups"][:, axis].astype(np.uint64)
         check_all(groups > 0, record, "a dispatch of no workgroups")
         check_all(groups <= plan["group_count"][axis], record, told("workgroups"))
-        fits = invocations <= MOST_INVOCATIONS // np.maximum(groups, 1)
-        check_all(fits, record, f"more than {MOST_INVOCATIONS:,} invocations")
+        fits = invocations <= MOST_WORK // np.maximum(groups, 1)
+        check_all(fits, record, f"more than {MOST_WORK:,} invocations")
         invocations *= groups
-    if int(invocations.sum(dtype=np.uint64)) > MOST_INVOCATIONS:
-        raise BadRecord("step", f"a run of more than {MOST_INVOCATIONS:,} invocations")
     for number, field in enumerate(
         ("storage_buffers", "uniform_texel_buffers", "storage_texel_buffers")
     ):
         check_all(facts.views[numbers, number] <= plan[field], record, told(field))
+    return sum(invocations.tolist())
 
 
 def _check_bindings(plan: np.void, steps: np.ndarray, buffers: np.ndarray, tables: Tables) -> None:
@@ -188,7 +195,8 @@ def _check_copies(copies: np.ndarray, buffers: np.ndarray) -> None:
     check_all((read["role"] != write["role"]) | apart, record, "a copy overlaps itself")
 
 
-def _check_ports(ports: np.ndarray, buffers: np.ndarray) -> None:
+def _check_ports(ports: np.ndarray, buffers: np.ndarray) -> np.ndarray:
+    """Bytes of each."""
     record = schema.PORT
     check_all(ports["buffer"] < len(buffers), record, "there is no such buffer")
     held = buffers[ports["buffer"]]
@@ -212,6 +220,7 @@ def _check_ports(ports: np.ndarray, buffers: np.ndarray) -> None:
     check_all(counted["open_axis"] < counted["rank"], record, "its open axis is none")
     front = np.arange(MOST_AXES) < counted["open_axis"][:, None]
     check_all(((counted["dims"] == 1) | ~front).all(axis=1), record, "axes before its open one")
+    return size
 
 
 def _check_states(states: np.ndarray, buffers: np.ndarray, blobs: np.ndarray) -> None:

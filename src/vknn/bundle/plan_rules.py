@@ -11,18 +11,20 @@ from collections import Counter
 from collections.abc import Iterator
 
 from vknn.bundle.needs import group_size
-from vknn.bundle.schema import MOST_BYTES, MOST_INVOCATIONS
+from vknn.bundle.schema import MOST_BYTES, MOST_PORTS, MOST_WORK
 from vknn.errors import ExportError
-from vknn.plan import Plan, Role
+from vknn.plan import Copy, Dispatch, Fill, Plan, Role
 
 _SMALLER = "give smaller shapes with --shape, or cut the network with --outputs"
 #: Layers that are named, at most.
 _MOST_NAMED = 3
 
 
-def check_plan(plan: Plan) -> None:
+def check_plan(plan: Plan, ports: int) -> None:
     """Check of what no bundle can have. Raises ExportError with all of it."""
     reasons = [*_no_groups(plan), *_work(plan), *_sizes(plan)]
+    if ports > MOST_PORTS:
+        reasons.append(f"it has {ports:,} inputs and outputs, at most {MOST_PORTS:,}: cut it up")
     if reasons:
         raise ExportError(reasons)
 
@@ -38,17 +40,25 @@ def _no_groups(plan: Plan) -> Iterator[str]:
 
 
 def _work(plan: Plan) -> Iterator[str]:
-    """Invocations of all dispatches, by the layers that have most of them."""
+    """Invocations of dispatches, and what moves bytes as so many, by the layers with most of it."""
     layers: Counter[str] = Counter()
-    for dispatch in plan.dispatches:
-        size = math.prod(dispatch.groups) * math.prod(group_size(dispatch))
-        layers[", ".join(dispatch.nodes)] += size
+    for step in plan.steps:
+        match step:
+            case Dispatch():
+                size = math.prod(step.groups) * math.prod(group_size(step))
+            case Copy():
+                size = step.nbytes // 4
+            case Fill():
+                size = plan.buffers[step.buffer].nbytes // 4
+            case _:
+                continue
+        layers[", ".join(step.nodes)] += size
     total = layers.total()
-    if total > MOST_INVOCATIONS:
+    if total > MOST_WORK:
         most = "; ".join(f"{name}: {n:,}" for name, n in layers.most_common(_MOST_NAMED))
         yield (
             f"{most} invocations of shaders, of {total:,} in a run, in a bundle at most "
-            f"{MOST_INVOCATIONS:,}: {_SMALLER}"
+            f"{MOST_WORK:,}: {_SMALLER}"
         )
 
 

@@ -51,7 +51,7 @@ def add_plan(tables: Tables, portrait: Portrait) -> Needs:
     Raises ExportError for shaders, work and sizes that no bundle can have.
     """
     plan = portrait.plan
-    check_plan(plan)
+    check_plan(plan, len(portrait.ports))
     facts = facts_of(plan.dispatches, portrait.keys)
     asked = needs(plan, facts, portrait.limits)
     shared: dict[bytes, int] = {}

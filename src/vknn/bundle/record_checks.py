@@ -27,6 +27,7 @@ from vknn.bundle.schema import (
     BLOB_ALIGNMENT,
     MOST_AXES,
     MOST_BYTES,
+    MOST_PORTS,
     MOST_TOLERANCE,
     BufferRole,
     Direction,
@@ -56,7 +57,7 @@ _STRINGS = {
 }  # fmt: skip
 _VIEWS = (STORAGE, UNIFORM_TEXEL, STORAGE_TEXEL)
 #: Words of SPIR-V that checking may look at, as a runner counts them, at most.
-_MOST_VISITS = 1 << 33
+_MOST_VISITS = 1 << 31
 
 
 def check_records(tables: Tables, sections: Mapping[str, np.ndarray]) -> None:
@@ -98,6 +99,8 @@ def _check_stored(tables: Tables, sections: Mapping[str, np.ndarray]) -> None:
     check_all(size_fits, record, "its size is absurd")
     check_all(buffers["offset"] % 4 == 0, record, "its offset is not a multiple of 4")
     check_placed(tables[schema.BLOB], len(sections["data"]), BLOB_ALIGNMENT, schema.BLOB)
+    if sum(tables[schema.BLOB]["nbytes"].tolist()) > len(sections["data"]):
+        raise BadRecord("blob", "some lie over each other")
     modules = tables[schema.MODULE]
     check_placed(modules, len(sections["spirv"]), 4, schema.MODULE)
     whole = (modules["nbytes"] % 4 == 0) & (modules["nbytes"] > 20)
@@ -136,6 +139,9 @@ def _check_ports(tables: Tables, strings: np.ndarray) -> None:
     most = np.float32(MOST_TOLERANCE)
     scaled = (ports["scale"] >= 0) & (ports["scale"] < most)
     check_all((ports["quantized"] <= 1) & scaled, record, "its scale is no number from 0 to 1e30")
+    ends = np.flatnonzero(strings == 0)
+    short = ends[np.searchsorted(ends, ports["name"])] - ports["name"] < MOST_PORTS
+    check_all(short, record, f"its name has {MOST_PORTS} bytes or more")
     # A letter an axis, or none; the strings end with a zero.
     letters = np.minimum(ports["layout"].astype(np.int64)[:, None] + np.arange(MOST_AXES + 1),
                          len(strings) - 1)  # fmt: skip
@@ -168,6 +174,8 @@ def _check_plans(tables: Tables) -> None:
     check_all(known, record, "it needs features that are not known")
     matrices = (plans["features"] & np.uint64(Feature.COOPERATIVE_MATRIX)) != 0
     check_all(matrices | (plans["matrices"] == 0), record, "it has matrices without the feature")
+    check_all(plans["ports"] <= MOST_PORTS, record, f"it has more than {MOST_PORTS} ports")
+    check_all(plans["examples"] <= plans["ports"], record, "it has more examples than ports")
     check_all(plans["vulkan"] >> 22 == 1, record, "it needs another Vulkan than 1")
     for field in ("storage_alignment", "texel_alignment"):
         values = plans[field]

@@ -26,8 +26,11 @@ MOST_AXES = 8
 MOST_TOLERANCE = 1e30
 #: Bytes of an arena, a buffer, or of all weights of a plan, at most.
 MOST_BYTES = 1 << 48
-#: Invocations of a run in all, at most: seconds on a GPU, minutes elsewhere.
-MOST_INVOCATIONS = 1 << 36
+#: Work of a run in all, at most: seconds on a GPU, minutes elsewhere; closing waits for it.
+#: Invocations; four bytes of a copy, fill, port or state are as one, a byte of an example as 16.
+MOST_WORK = 1 << 36
+#: Ports of a plan, at most; the name of one has fewer bytes. They are looked for one by one.
+MOST_PORTS = 1024
 
 
 class StepKind(enum.IntEnum):
