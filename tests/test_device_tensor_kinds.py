@@ -46,6 +46,28 @@ def test_dtypes(dtype: str, shape: tuple[int, ...], tmp_path: Path) -> None:
                 )
 
 
+@pytest.mark.device
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize(("own", "wide"), [("int32", "int64"), ("float32", "float64")])
+def test_casts_that_ports_do(own: str, wide: str, precision: str, tmp_path: Path) -> None:
+    """Elements that a host's wider type holds are widened there: no step of the host's."""
+    made = Net()
+    made.inputs, made.outputs = [made.tensor("x", (2, 3), own)], [made.tensor("y", (2, 3), wide)]
+    middle = made.tensor("a", (2, 3), own)
+    made.add("ABS", made.inputs, [middle])
+    made.add("CAST", [middle], made.outputs)
+    x = np.array([[0, -1, 2], [-3, 70000 if own == "int32" else 3.5, 5]], own)
+    options = {"device": "vulkan", "precision": precision}
+    with vknn.Session(written(tmp_path, made), **options) as session:  # type: ignore[arg-type]
+        y = session.run(x)["y"]
+        assert y.dtype == wide and np.array_equal(y, abs(x))
+        with session.run(x, on_device=True)["y"] as kept:
+            assert kept.dtype == wide and np.array_equal(kept.numpy(), y)
+        assert [set(out) for out in session.stream([x] * 3)] == [{"y"}] * 3
+        program = session._engine.program({"x": x})
+        assert set(program.placement.values()) == {"vulkan"} and len(program.segments) == 1
+
+
 @pytest.mark.parametrize("device", BACKENDS)
 def test_narrow_integers_are_checked(device: str, tmp_path: Path) -> None:
     """Where values have to be looked at, the host does."""

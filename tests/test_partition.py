@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vknn.graph import Graph, GraphBuilder, Op, TensorType
+import pytest
+
+from vknn.graph import DType, Graph, GraphBuilder, Op, TensorType
 from vknn.lowering import LoweringOptions
-from vknn.ops.elementwise import Add, Relu
+from vknn.ops.elementwise import Add, Cast, Relu
 from vknn.partition import Partition, partition
 from vknn.plan import DeviceLimits
 
@@ -100,3 +102,34 @@ def test_names_of_values_become_unique() -> None:
         value.name = "same"
     found = [v.name for v in cut(graph).graph.values()]
     assert len(set(found)) == len(found)
+
+
+@pytest.mark.parametrize(
+    ("own", "wide", "fits"),
+    [
+        (DType.INT32, DType.INT64, True),
+        (DType.UINT8, DType.UINT64, True),
+        (DType.BOOL, DType.UINT32, True),
+        (DType.FLOAT32, DType.FLOAT64, True),
+        (DType.INT32, DType.UINT32, False),
+        (DType.INT32, DType.FLOAT64, False),
+        (DType.FLOAT32, DType.INT64, False),
+        (DType.FLOAT32, DType.BFLOAT16, False),
+        (DType.INT8, DType.INT4, False),
+        (DType.BOOL, DType.COMPLEX64, False),
+    ],
+)
+def test_casts_that_ports_do(own: DType, wide: DType, fits: bool) -> None:
+    g = GraphBuilder("wider")
+    summed = g.add(Cast(own), g.input("x", TensorType((2, 3))), name="own")
+    parts = cut(g.finish({"y": g.add(Cast(wide), summed, name="wide")}))
+    assert names(parts) == ([["own", "wide"]] if fits else [["own"], ["wide"]])
+
+
+def test_casts_of_what_the_host_has_are_the_host_s() -> None:
+    g = GraphBuilder("host")
+    x = g.input("x", TensorType((2, 3), DType.INT32))
+    first = g.add(Cast(DType.INT64), x, name="first")
+    second = g.add(Cast(DType.INT64), g.add(OnHost(), x, name="host"), name="second")
+    parts = cut(g.finish({"a": first, "b": second}))
+    assert set(parts.placement.values()) == {"host"}

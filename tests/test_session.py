@@ -142,6 +142,24 @@ def test_names_to_switch_off(net):
             vknn.Session(net, disable=disable)
 
 
+@pytest.mark.device
+def test_abilities_of_the_device_are_switched_off(net):
+    """Staging and texel reads are the device's, not the plan's; who opened it before keeps them."""
+    with vknn.open_device() as device:
+        whole = device.limits
+        with vknn.Session(net, device="vulkan", disable="texel, unified, winograd") as session:
+            limits = session.device.limits
+            assert (limits.preferred_access, limits.unified_memory) == ("storage", False)
+            assert session.device.shared is not device.shared
+            (segment,) = session._engine.program({"data": picture(3, 8, 8)}).segments
+            assert segment.executable._host_io.staged == (True, True)
+        for disable in ((), "winograd"):
+            with vknn.Session(net, device="vulkan", disable=disable) as session:
+                assert session.device.shared is device.shared
+        with vknn.Session(net, device=device, disable="unified") as session:
+            assert session.device.limits == whole
+
+
 def test_wrong_sizes_are_told_of_the_input(tmp_path):
     path = tmp_path / "net.param"
     path.write_text(

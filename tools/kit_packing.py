@@ -181,7 +181,8 @@ def _leave_out(folder: Path, packages: Sequence[str]) -> None:
 
 def _shrink(wheel: Path) -> None:
     """A wheel as an unpacked one in a .tar.xz, its SPIR-V modules behind one another in the order
-    of their kernels: variants of a kernel have most of their bytes in common."""
+    of their kernels: variants of a kernel have most of their bytes in common, which a fast preset
+    of xz finds only half of (15.1 MB, 8.8 in a minute and a half more)."""
     folder = wheel.with_suffix("")
     with zipfile.ZipFile(wheel) as contents:
         contents.extractall(folder)
@@ -194,7 +195,7 @@ def _shrink(wheel: Path) -> None:
         for name in [*(n for n in old.namelist() if n not in order), *order]:
             new.writestr(name, old.read(name))
     packed.unlink()
-    with tarfile.open(wheel.parent / "vknn.tar.xz", "w:xz", preset=1) as tar:
+    with tarfile.open(wheel.parent / "vknn.tar.xz", "w:xz", preset=6) as tar:
         for path in sorted(folder.iterdir()):
             tar.add(path, path.name, filter=_anonymous)
     shutil.rmtree(folder)

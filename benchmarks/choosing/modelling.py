@@ -13,9 +13,8 @@ from vknn.plan import Dispatch
 from vknn.profiling import static_analysis as analysis
 from vknn.profiling.modelled import ASSUMPTIONS, ModelledTime, gpu_machine
 from vknn.runtime import Device
-from vknn.runtime.executor import _shipped
 from vknn.runtime.pipeline_statistics import CompiledPipeline, compiled
-from vknn.runtime.pipelines import PipelineKey, pipeline_keys
+from vknn.runtime.pipelines import PipelineKey, pipeline_keys, shipped
 from vknn.tuning.jobs import LAYER, Job
 
 
@@ -38,7 +37,7 @@ class Modeller:
         options = dataclasses.replace(job.options, algorithm=name, layout=layout)
         plan = lower(job.graph(), self._device.limits, options, WeightCache())
         own = [d for d in plan.dispatches if LAYER in d.nodes]
-        keys = pipeline_keys(own, _shipped)
+        keys = pipeline_keys(own, shipped)
         return [self._time(d, key) for d, key in zip(own, keys, strict=True)]
 
     def save(self) -> None:

@@ -137,6 +137,14 @@ PARTS = {
     "fusion": "pass: elementwise ops as part of the kernel before them",
 }
 
+#: Those of an opened device, which everybody has who uses it.
+ABILITIES = frozenset(
+    (
+        *("texel", "fp16", "int64", "subgroup", "shuffle", "dot", "timestamps"),
+        *("unified", "copy-queue", "pipeline-cache", "precompile", "threads"),
+    )
+)
+
 #: How names begin that switch off one thing of many, which `vknn bisect` tells.
 SINGLE = {
     "kernel:": "`kernel:Conv/winograd43` a kernel of an operator, as `vknn profile` shows them; "

@@ -25,6 +25,14 @@ def read_json(path: Path, most: int = MAX_BYTES) -> Any:
             raise VknnError(f"{path} is no JSON: {error}") from error
 
 
+def beginning(path: str | os.PathLike[str], most: int = 64) -> bytes:
+    """The first bytes of a regular file; none of what is no file: whoever reads it says so."""
+    if not os.path.isfile(path):
+        return b""
+    with open(path, "rb") as file:
+        return file.read(most)
+
+
 def read_text(path: Path, most: int) -> str:
     """The text of a regular file of at most ``most`` bytes. Raises VknnError."""
     with naming(str(path)):

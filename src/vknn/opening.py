@@ -20,15 +20,18 @@ from vknn.runtime.tuning_database import tuned_switch, tuning_choices
 _warned_without_device = False
 
 
-def choose_device(selector: str) -> Device | None:
-    """The device that a selector means (as for Session), opened; None for the NumPy reference."""
+def choose_device(selector: str, disable: Collection[str] = ()) -> Device | None:
+    """The device that a selector means (as for Session), opened; None for the NumPy reference.
+
+    Abilities that ``disable`` names are off.
+    """
     global _warned_without_device
     if selector == "auto":
         selector = environment.device()
     if is_host(selector):
         return None
     try:
-        return open_device("auto" if selector == "vulkan" else selector)
+        return open_device("auto" if selector == "vulkan" else selector, disable)
     except DeviceError as error:
         if selector != "auto":
             raise
@@ -61,8 +64,12 @@ def load_and_open(
     weights: str | os.PathLike[str] | None,
     device: str | Device,
     memory_limit: int | None = None,
+    disable: Collection[str] = (),
 ) -> tuple[Model, Device | None]:
-    """The model and its device, at the same time: opening waits for the driver mostly."""
+    """The model and its device, at the same time: opening waits for the driver mostly.
+
+    Abilities that ``disable`` names are off, unless the device is open.
+    """
 
     def read() -> Model:
         with within(RunLimit("opening", memory=memory_limit)):
@@ -71,16 +78,16 @@ def load_and_open(
     if isinstance(device, Device):
         return read(), device
     if "threads" in environment.disabled():
-        return read(), choose_device(device)
+        return read(), choose_device(device, disable)
     # The model is loaded by the other thread and the driver called by this one: the C library has a
     # heap for each thread, and what drivers allocate in many short-lived threads stays in as many.
     with ThreadPoolExecutor(1) as executor:
         try:
             loading = executor.submit(read)
         except RuntimeError:  # no further thread can be started: the process is at its end
-            return read(), choose_device(device)
+            return read(), choose_device(device, disable)
         try:
-            opened = choose_device(device)
+            opened = choose_device(device, disable)
         except BaseException:
             loading.result()  # of two errors the model's is the one to show
             raise

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from vknn.graph import Graph, Node, TensorType, Value
 from vknn.graph.graph import unique_name
 from vknn.lowering import LoweringOptions, candidates
+from vknn.lowering.choose.candidates import is_widened
 from vknn.lowering.choose.split_weights import split_columns
 from vknn.lowering.kit.candidate import Candidate
 from vknn.ops.chain import Chain
@@ -57,7 +58,7 @@ def partition(
     graph = graph.replace([part for node in graph.nodes for part in kernels.parts(node)])
     _name_apart(graph)
     ready, deferred = _split_static(graph.nodes)
-    on_device = {n for n in ready if kernels.of(n)}
+    on_device = _on_device(ready, kernels)
     needed = set(graph.outputs.values())
     needed |= {v for n in deferred for v in n.inputs if v is not None}
     if keep_values:
@@ -139,6 +140,19 @@ def _split_static(nodes: list[Node]) -> tuple[list[Node], list[Node]]:
         else:
             ready.append(node)
     return ready, deferred
+
+
+def _on_device(nodes: list[Node], kernels: _Kernels) -> set[Node]:
+    """The nodes that run on the device. Casts that its ports do are none of its work where the host
+    has what they read."""
+    found: set[Node] = set()
+    there: set[Value | None] = set()
+    for node in nodes:
+        idle = is_widened(node) and there.isdisjoint(node.inputs)
+        if not idle and kernels.of(node):
+            found.add(node)
+            there.update(node.outputs)
+    return found
 
 
 def _group(nodes: list[Node], on_device: set[Node]) -> list[list[Node]]:

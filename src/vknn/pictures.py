@@ -90,6 +90,11 @@ def open_picture(path: Path, contents: bytes | None = None) -> Any:
     count, first = 0, None
     for count, picture in enumerate(open_pictures(path, contents), 1):
         if count > 1:
+            if contents is not None:
+                raise InputError(
+                    f"{path} holds an animation or several pictures: a record is one picture, and "
+                    "files of single ones are what vknn batch reads"
+                )
             raise InputError(
                 f"{path} has several pictures: vknn run MODEL {path} runs the model on each"
             )
@@ -139,9 +144,10 @@ def open_pictures(path: Path, contents: bytes | None = None) -> Iterator[Any]:
         except VknnError as error:
             raise UnreadableFileError(f"{path}: {error}") from None
         except Exception as error:  # Pillow's readers of damaged files raise errors of many kinds
-            raise UnreadableFileError(
-                f"{path} is neither .npy, .npz nor a picture: {error}"
-            ) from error
+            what = "is neither .npy, .npz nor a picture"
+            if contents is not None:
+                what = "holds no picture that can be read"
+            raise UnreadableFileError(f"{path} {what}: {error}") from error
 
 
 def is_picture(path: Path) -> bool:

@@ -59,7 +59,7 @@ class Session(ManyRuns):
             in float32, on devices that are faster so; products of one row, depthwise ones and
             attention's and all other operators keep to float32.
         disable: Names of passes and abilities to switch off, as in ``VKNN_DISABLE``: several, or
-            text with commas (unknown ones raise VknnError); "fp16" makes all of it "fp32".
+            text with commas. Unknown ones raise VknnError; an open ``device`` keeps its abilities.
         tuned: Whether to take the kernels that ``vknn tune`` found the fastest on this device.
         memory_limit: Bytes that the network may take at once, or text such as "2GB"; by default
             ``VKNN_MEMORY_LIMIT``, else three quarters of what is free. What needs more raises
@@ -105,7 +105,7 @@ class Session(ManyRuns):
             file, second = self._sources.model, self._sources.weights
             try:
                 with gc_pause.paused():
-                    self.model, self.device = load_and_open(file, second, device, limit)
+                    self.model, self.device = load_and_open(file, second, device, limit, asked)
             except BaseException as error:
                 if isinstance(error, VknnError):
                     self._sources.of_memory(error)

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from vknn.lowering.kernels.chain.inverted_registers import LoadedTile
 from vknn.lowering.kernels.chain.inverted_tiles import BlockLanes, InvertedTile
 from vknn.lowering.kernels.convolution.tile_times import TileWork
 from vknn.lowering.kernels.matmul.cooperative_tiles import SMALL_PART, CooperativeTile
@@ -30,10 +31,65 @@ def test_waves_of_inverted_tiles_by_registers(
     first: int, own: int, adreno: int, nvidia: int
 ) -> None:
     """As Turnip and NVK tell of such tiles, or nearly so."""
-    tile = inverted(first, own)
+    tile = inverted(first, own).registers(8, 9)
     assert tile.held(ADRENO) == adreno and tile.held(NVIDIA) == nvidia
     untold = dataclasses.replace(ADRENO, registers=0.0)
-    assert tile.held(untold) == untold.held(8) and tile.held(RDNA) == 8
+    assert tile.held(untold) == untold.held(8)
+
+
+RDNA_3 = dataclasses.replace(RDNA, registers=1.5)
+
+
+@pytest.mark.parametrize(
+    ("first", "own", "lanes", "two", "three"),
+    [
+        (3, 6, 256, (6, 80), (6, 120)),  # shared memory has room for so many waves
+        (2, 4, 256, (6, 80), (8, 96)),
+        (4, 4, 512, (4, 128), (8, 96)),  # whole workgroups: registers for seven would be one's
+        (1, 2, 128, (8, 64), (10, 72)),
+    ],
+)
+def test_registers_of_inverted_tiles_on_rdna(
+    first: int, own: int, lanes: int, two: tuple[int, int], three: tuple[int, int]
+) -> None:
+    """Waves and registers as RADV tells of such tiles, but for a round more or less."""
+    shared = {6: 21504, 2: 3072}.get(own, 8192)
+    tile = LoadedTile(
+        sums=(first, own),
+        pixels=first,
+        loads=(first + 4, own + 4),
+        ahead=(2 if first < 3 else 1, 1),
+        own=1,
+        rounds=1,
+        taps=9,
+        loaded=4,
+        lanes=lanes,
+        shared=shared,
+    )
+    assert tile.given(RDNA) == two and tile.given(RDNA_3) == three
+
+
+def test_more_registers_are_fewer_waits() -> None:
+    """As workgroups of 512 lanes have them: RADV loads further ahead."""
+    short = inverted(3, 4).registers(8, 9)
+    long = dataclasses.replace(short, lanes=512)
+    assert short.given(RDNA)[1] < long.given(RDNA)[1] == 128
+    assert long.waits(RDNA, 8) < 0.8 * short.waits(RDNA, 8)
+
+
+def test_loads_of_a_depthwise_convolution_come_late_without_registers() -> None:
+    early = dataclasses.replace(inverted(3, 6).registers(8, 9), lanes=256, shared=21504)
+    late = dataclasses.replace(early, rounds=2)
+    assert early.given(RDNA) == late.given(RDNA) == (6, 80)
+    assert late.waits(RDNA, 8) > early.waits(RDNA, 8) + 1
+
+
+def test_small_tiles_hold_ten_waves_on_adreno_where_rounds_are_whole() -> None:
+    twelve = TILE.cost(ADRENO, 12 * ADRENO.simds, 512, whole=True)
+    ten = TILE.cost(ADRENO, 10 * ADRENO.simds, 512, whole=True)
+    eight = TILE.cost(ADRENO, 10 * ADRENO.simds, 512)
+    # The last ones wait alone: two of twelve in one case, two of ten in the other.
+    assert ten < eight and twelve > 1.2 * ten
 
 
 def test_long_rounds_of_cooperative_matrices_leave_fewer_waves() -> None:

@@ -14,13 +14,15 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from tests.lowering.op_cases import with_epilogues
+from tests.null_devices import memory_paths
 from tests.null_devices.compiling import FOUND, Compiling, below_floors
 from tests.null_devices.gpu_cases import FAMILIES
 
@@ -31,7 +33,8 @@ from vknn.ops.elementwise import Fused, FusedStep, Relu
 from vknn.plan import Dispatch, Plan
 from vknn.profiling import static, static_analysis
 from vknn.profiling.modelled.assumptions import Assumptions
-from vknn.runtime import Executable, open_device
+from vknn.program import Program
+from vknn.runtime import Device, Executable, open_device
 from vknn.runtime.pipeline_statistics import FEATURE
 from vknn.runtime.snapshot import Snapshot
 from vknn.session import Session
@@ -50,7 +53,7 @@ def opened(job: dict[str, Any], folder: Path) -> Iterator[tuple[Session, dict[st
         if not weights.exists():
             write_random_weights(model, weights)
     options = {"precision": job["precision"], "arithmetic": job["arithmetic"]}
-    with Session(model, weights, device=DEVICE, disable=job["disable"], **options) as session:
+    with Session(model, weights, device=DEVICE, **options) as session:
         shapes = {spec.name: tuple(job["shape"]) for spec in session.inputs} if job["shape"] else {}
         yield session, shapes
 
@@ -84,20 +87,30 @@ def run_static(job: dict[str, Any], folder: Path) -> dict[str, Any]:
         return {**found, "not_counted": missing, "dispatches": len(entries)}
 
 
-def run_model(job: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """A model opened, run, streamed and closed; counts of what its plans ask of the device."""
-    with opened(job, folder) as (session, shapes):
-        feeds = complete_feeds(session, stored_feeds(job), shapes)
-        for _ in range(2):
-            session.run(feeds)
-        for _ in session.stream([feeds] * 3, errors="raise"):
-            pass
-        program = session._engine.program(feeds)
-        host = sorted({n.op.type_name for n, place in program.placement.items() if place == "host"})
-        made = [s.executable for s in program.segments if s.executable is not None]
-        below = sorted(set[str]().union(*map(of_executable, made)))
-        counts = {"segments": len(program.segments), **_counts(program.plans)}
-        return {"host": host, "below": below, **counts}
+def run_model(device: Device, job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A model opened, run, streamed and closed by both ways to the device's memory.
+
+    Found are counts of what its plans ask of the device, and by each way which of inputs and
+    outputs are staged, of any of its parts.
+    """
+    found: dict[str, Any] = {}
+    for way, path in memory_paths.PATHS.items():
+        with path(device), opened(job, folder) as (session, shapes):
+            feeds = complete_feeds(session, stored_feeds(job), shapes)
+            for _ in range(2):
+                session.run(feeds)
+            for _ in session.stream([feeds] * 3, errors="raise"):
+                pass
+            found |= _of_program(session._engine.program(feeds), way)
+    return found
+
+
+def _of_program(program: Program, way: str) -> dict[str, Any]:
+    host = sorted({n.op.type_name for n, place in program.placement.items() if place == "host"})
+    made = [s.executable for s in program.segments if s.executable is not None]
+    staged = [any(each) for each in zip(*(e._host_io.staged for e in made), strict=True)]
+    counts = {"segments": len(program.segments), **_counts(program.plans)}
+    return {"host": host, way: staged, **counts}
 
 
 def run_floors(job: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -174,6 +187,18 @@ def run_stream(job: dict[str, Any], folder: Path) -> dict[str, Any]:
         return {"families": core.families, "own_queue": core.copies not in (None, core.queue)}
 
 
+def run_chain(job: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A chain of dispatches, with the barriers between them or, which is wrong, without."""
+    from tests.runtime.chains import WEIGHT
+    from tests.runtime.plans import chain_plan, shaders
+
+    with open_device(DEVICE) as device:
+        plan = chain_plan(WEIGHT, barriers=job["barriers"])
+        with Executable(device, plan, shaders=shaders) as executable:
+            executable.run({"x": WEIGHT})
+    return {}
+
+
 def _cases(family: str) -> Iterator[tuple[Any, dict[str, Any]]]:
     cases = list(FAMILIES[family]())
     for case in [*cases, *with_epilogues(cases)]:
@@ -191,22 +216,28 @@ def _counts(plans: list[Plan]) -> dict[str, int]:
 
 
 KINDS: dict[str, Callable[[dict[str, Any], Path], dict[str, Any]]] = {
-    "model": run_model,
     "static": run_static,
     "floors": run_floors,
     "ops": run_ops,
     "convolutions": run_convolutions,
     "stream": run_stream,
+    "chain": run_chain,
 }
 
 
 def main(jobs: list[dict[str, Any]]) -> None:
-    warnings.filterwarnings("ignore", message=".* is a null device")
-    with tempfile.TemporaryDirectory() as folder:
+    # That nothing is computed, and what NumPy says of what comes of that. All else on stderr is
+    # the driver's.
+    warnings.filterwarnings("ignore", category=RuntimeWarning)
+    kinds = dict(KINDS)
+    with ExitStack() as undo:
+        folder = Path(undo.enter_context(tempfile.TemporaryDirectory()))
+        if jobs[0]["kind"] == "model":  # then all are
+            kinds["model"] = partial(run_model, undo.enter_context(memory_paths.held(DEVICE)))
         for job in jobs:
             print(f"start {job['name']}", flush=True)
             try:
-                found = KINDS[job["kind"]](job, Path(folder))
+                found = kinds[job["kind"]](job, folder)
             except Exception as error:
                 found = {"error": f"{type(error).__name__}: {error}"}
             print(json.dumps({"name": job["name"], **found}), flush=True)

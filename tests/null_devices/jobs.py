@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +34,18 @@ OPEN_SHAPES = {
     "squeezenet_v1.1": (3, 227, 227),
     "nanodet_m": (3, 320, 320),
 }
-#: precision, arithmetic, parts switched off: the last one stages transfers on any device.
+#: precision, arithmetic.
 MODES = {
-    "fp32": ("fp32", "fp32", ()),
-    "fp16": ("fp16", "fp32", ()),
-    "fp16-arithmetic": ("fp16", "fp16", ()),
-    "bf16": ("bf16", "fp32", ()),
-    "staged": ("fp32", "fp32", ("unified",)),
+    "fp32": ("fp32", "fp32"),
+    "fp16": ("fp16", "fp32"),
+    "fp16-arithmetic": ("fp16", "fp16"),
+    "bf16": ("bf16", "fp32"),
 }
 #: Devices without float16 arithmetic, which "fp16-arithmetic" needs.
 WITHOUT_HALF_ARITHMETIC = ("polaris10", "polaris12")
 SECONDS = 300
+#: Beginnings of lines that a driver or its shim may print; any other one is an error.
+SAID = {"Unknown drm_i915_query_item": "Intel's shim does not know a question of the driver"}
 
 
 def selected_devices(default: tuple[str, ...] = DEVICES) -> tuple[str, ...]:
@@ -66,7 +69,7 @@ def named_devices(names: Sequence[str], quick: Sequence[str]) -> list[Any]:
 
 def model_job(path: Path, mode: str) -> dict[str, Any]:
     """The job that runs a model."""
-    precision, arithmetic, disable = MODES[mode]
+    precision, arithmetic = MODES[mode]
     shape = NETWORKS.get(path.stem) if path.parent.parent.name == "benchmark" else None
     if shape is None:
         shape = next((s for part, s in OPEN_SHAPES.items() if part in path.name), None)
@@ -78,13 +81,12 @@ def model_job(path: Path, mode: str) -> dict[str, Any]:
         "arrays": str(path.with_suffix(".expected.npz")) if path.suffix == ".onnx" else None,
         "precision": precision,
         "arithmetic": arithmetic,
-        "disable": list(disable),
     }
 
 
 def ops_job(family: str, mode: str) -> dict[str, Any]:
     """The job that runs every op case of a family by every candidate."""
-    precision, arithmetic, _ = MODES[mode]
+    precision, arithmetic = MODES[mode]
     return {
         "kind": "ops",
         "name": f"{family} {mode}",
@@ -98,6 +100,23 @@ def start(
     device: str, program: Sequence[str], seconds: int = SECONDS, **variables: str
 ) -> subprocess.CompletedProcess[str]:
     """A program of this Python's on a null device; skips the test where there are none."""
+    command, options = _command(device, program, variables)
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=seconds, check=False, **options
+    )
+
+
+def begin(
+    device: str, program: Sequence[str], said: Any, **variables: str
+) -> subprocess.Popen[bytes]:
+    """As :func:`start`, without waiting; what it says on stderr goes to the file ``said``."""
+    command, options = _command(device, program, variables)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, **options)
+
+
+def _command(
+    device: str, program: Sequence[str], variables: Mapping[str, str]
+) -> tuple[list[str], dict[str, Any]]:
     sys.path.insert(0, str(ROOT / "tools"))
     try:
         import null_drivers
@@ -111,33 +130,29 @@ def start(
         pytest.skip(str(error))
     environment = {**os.environ, **null_drivers.device_environment(device), **variables}
     command = null_drivers.command(device, [sys.executable, *program])
-    return subprocess.run(
-        command,
-        cwd=ROOT,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=seconds,
-        check=False,
-    )
+    return command, {"cwd": ROOT, "env": environment, "stdin": subprocess.DEVNULL}
 
 
 def do(device: str, jobs: Sequence[dict[str, Any]], seconds: int = SECONDS) -> list[dict[str, Any]]:
-    """What the jobs found. Fails the test with one line for each that failed, crashed or hung.
+    """What the jobs found, each in at most ``seconds``.
 
-    Behind one that crashed or hung a new process does the others.
+    Fails the test with one line for each that failed, crashed or hung; behind one that crashed or
+    hung a new process does the others. One that crashes when all is done and released fails, too.
     """
     if device in WITHOUT_HALF_ARITHMETIC and any(job["arithmetic"] == "fp16" for job in jobs):
         pytest.skip(f"{device} has no 16-bit arithmetic")
     found: list[dict[str, Any]] = []
     ended: dict[str, str] = {}
+    failed: list[str] = []
     while left := jobs[len(found) + len(ended) :]:
-        done, end = _in_a_child(device, left, seconds)
+        done, end, said = _in_a_child(device, left, seconds)
         found += done
+        failed += [f"{device}: the driver says: {line}" for line in said]
         if len(done) < len(left):
-            ended[left[len(done)]["name"]] = end
-    failed = [f"{device}: {job['name']}: {job['error']}" for job in found if "error" in job]
+            ended[left[len(done)]["name"]] = end or "ended early"
+        elif end:
+            ended["behind the last one"] = end
+    failed += [f"{device}: {job['name']}: {job['error']}" for job in found if "error" in job]
     failed += [f"{device}: {name}: the process {end}" for name, end in ended.items()]
     if failed:
         pytest.fail("\n".join(failed), pytrace=False)
@@ -146,25 +161,52 @@ def do(device: str, jobs: Sequence[dict[str, Any]], seconds: int = SECONDS) -> l
 
 def _in_a_child(
     device: str, jobs: Sequence[dict[str, Any]], seconds: int
-) -> tuple[list[dict[str, Any]], str]:
-    """What the first of the jobs found, and how the process ended that did them."""
+) -> tuple[list[dict[str, Any]], str, list[str]]:
+    """What the first of the jobs found, and how the process ended: "" and unexpected lines of the
+    driver's where it went to its end.
+    """
     program = ["-m", "tests.null_devices.child", json.dumps(list(jobs))]
     variables = {"VKNN_VALIDATE": "2", "VKNN_NULL_DEVICE": "1"}
     variables["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ["PYTHONPATH"]])
-    try:
-        done = start(device, program, seconds, **variables)
-        output, code = done.stdout, done.returncode
-        how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
-        end = f"{how}: {_last_line(done.stderr)}"
-    except subprocess.TimeoutExpired as error:
-        output, end = _text(error.stdout), f"took more than {seconds} s"
-    return [json.loads(line) for line in output.splitlines() if line.startswith("{")], end
+    with tempfile.TemporaryFile("w+", errors="replace") as said:
+        with begin(device, program, said, **variables) as process:
+            output, silent = _output(process, seconds)
+        said.seek(0)
+        text = said.read()
+    found = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+    if silent:
+        return found, f"took more than {seconds} s", []
+    if process.returncode:
+        return found, _end(process.returncode, text), []
+    lines = dict.fromkeys(text.splitlines())
+    return found, "", [line for line in lines if line and not line.startswith((*SAID,))]
+
+
+def _output(process: subprocess.Popen[bytes], seconds: int) -> tuple[str, bool]:
+    """What a process prints, and whether it was killed as it printed nothing for so long.
+
+    A job prints a line when it starts and one when it has ended.
+    """
+    assert process.stdout is not None
+    output, silent = b"", False
+    while not silent and (part := _part(process.stdout.fileno(), seconds)) != b"":
+        output, silent = output + (part or b""), part is None
+    if silent:
+        process.kill()
+    return output.decode(errors="replace"), silent
+
+
+def _part(pipe: int, seconds: int) -> bytes | None:
+    """The next bytes of a pipe: none at its end, None where there are none for so long."""
+    ready, _, _ = select.select([pipe], [], [], seconds)
+    return os.read(pipe, 1 << 16) if ready else None
+
+
+def _end(code: int, said: str) -> str:
+    how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with {code}"
+    return f"{how}: {_last_line(said)}"
 
 
 def _last_line(text: str) -> str:
     lines = text.strip().splitlines()
     return lines[-1] if lines else "no message"
-
-
-def _text(output: bytes | str | None) -> str:
-    return output.decode(errors="replace") if isinstance(output, bytes) else output or ""

@@ -26,7 +26,7 @@ def test_the_instance_asks_for_them(
 ) -> None:
     """Only of loaders that know the extension: others would refuse."""
     offered = {"VK_KHR_portability_enumeration"} if known else {"VK_KHR_surface"}
-    monkeypatch.setattr(instance, "_extensions", lambda: offered)
+    monkeypatch.setattr(instance, "_extensions", lambda layer=None: offered)
     info = instance._create_info(validate, labelled)
     assert info.flags == int(known)
     names = _names(info.enabledExtensionCount, info.ppEnabledExtensionNames)

@@ -99,6 +99,18 @@ def test_tensors_and_numbers(dtype: str) -> None:
     assert number.array([np.dtype(dtype).type(2), None]).to_pylist() == [2, None]
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int64"])
+def test_tensors_without_nulls(dtype: str) -> None:
+    """What Ray can give to others: NaN in place of null, or 0 where there is none."""
+    column = OutputColumn("c", "c", dtype, (2,))
+    array = column.array([np.ones(2, dtype), None], True)
+    assert array.null_count == 0 and array.type == column.type()
+    good, bad = array.to_numpy_ndarray()
+    assert good.tolist() == [1, 1]
+    assert not bad.any() if dtype == "int64" else np.isnan(bad).all()
+    assert column.array([np.ones(2, dtype), None]).null_count == 1
+
+
 def test_types_that_arrow_lacks() -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     values = {
@@ -299,7 +311,8 @@ def test_job_json(tmp_path: Path) -> None:
         tmp_path / "t.parquet", net, tmp_path / "out", id="id", mean=np.ones(3, np.float32)
     )
     found = document(tmp_path / "out")
-    assert found["state"] == "done" and found["vknn"] == vknn.__version__
+    assert found["state"] == "done" and found["versions"]["vknn"] == vknn.__version__
+    assert found["versions"]["pyarrow"] == pa.__version__
     assert found["model"]["name"] == "net.param" and len(found["model"]["sha256"]) == 64
     assert found["options"]["id"] == "id" and found["options"]["mean"] == [1.0, 1.0, 1.0]
     assert found["report"]["rows"] == report.rows == 3

@@ -118,7 +118,7 @@ def test_only_bad_ones(tmp_path: Path) -> None:
     assert len(good) == 2 and all(np.size(row["out"]) == 5 for row in good)
 
 
-@pytest.mark.parametrize("bound, most", [("0", 0), (2, 2), ("25%", 2), ("1/4", 2), (0.25, 2)])
+@pytest.mark.parametrize("bound, most", [("0", 0), (2, 2), ("25%", 2), ("1/4", 2), ("0.25", 2)])
 def test_bounds(bound: object, most: int, tmp_path: Path) -> None:
     """Of eight pictures three are broken."""
     pictures(tmp_path / "in", 8)

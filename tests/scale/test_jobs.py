@@ -115,11 +115,22 @@ def test_restart_keeps_answers_where_the_job_cannot_begin(
     job(source, net, tmp_path / "out", id="id")
     with pytest.raises(ModelFormatError, match="there is no such file"):
         job(source, tmp_path / "nowhere.param", tmp_path / "out", id="id", restart=True)
+    for wrong in ({"outputs": ["nope"]}, {"columns": {"data": "nope"}}, {"device": "vulkan:99"}):
+        with pytest.raises(VknnError, match="nope|vulkan:99"):
+            job(source, net, tmp_path / "out", id="id", restart=True, **wrong)
     assert len(answers(tmp_path / "out")) == 50
 
 
+def test_a_slash_makes_no_other_job(net: Path, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    table(tmp_path / "in" / "t.parquet", vectors(3))
+    job(f"{tmp_path / 'in'}/", net, tmp_path / "out", id="id")
+    assert job(tmp_path / "in", net, tmp_path / "out", id="id").new_rows == 0
+
+
 def test_without_an_id(net: Path, source: Path, tmp_path: Path) -> None:
-    report = job(source, net, tmp_path / "out")
+    with pytest.warns(RuntimeWarning, match="this job cannot be taken up again"):  # at the start
+        report = job(source, net, tmp_path / "out")
     assert "this job cannot be taken up again (--id names one)" in report.notes[0]
     rows = answers(tmp_path / "out")
     assert set(rows[0]) == {"out", "device", "batch", "error"} and len(rows) == 50

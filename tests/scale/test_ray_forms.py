@@ -13,7 +13,7 @@ import pytest
 from scale import ray_jobs
 from scale.ray_jobs import LLVMPIPE
 from vknn import scale
-from vknn.errors import InputError
+from vknn.errors import InputError, VknnError
 
 pytestmark = pytest.mark.device
 
@@ -51,6 +51,23 @@ def test_archives_with_a_key_twice(ray: Any, model: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+def test_an_archive_cut_off(
+    ray: Any, model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The error is the one of a job in one process, without Ray's tracebacks."""
+    archive = ray_jobs.write_tar(tmp_path / "a.tar", 300)
+    data = archive.read_bytes()
+    archive.write_bytes(data[: len(data) * 2 // 3])
+    texts = []
+    for engine in ("local", "ray"):
+        with pytest.raises(VknnError) as caught:
+            scale.run(archive, model, tmp_path / engine, engine=engine, **LLVMPIPE)
+        texts.append(str(caught.value))
+    assert texts[0] == texts[1] and "a.tar cannot be read as an archive" in texts[0]
+    assert "Traceback" not in capfd.readouterr().err
+
+
+@pytest.mark.slow
 def test_a_pipeline_of_ones_own(ray: Any, model: Path, tmp_path: Path) -> None:
     """predict() and the callable class give the rows that run() gives; without an id, too."""
     table = ray_jobs.write_table(tmp_path / "table.parquet", 30, broken=(4,))
@@ -65,7 +82,14 @@ def test_a_pipeline_of_ones_own(ray: Any, model: Path, tmp_path: Path) -> None:
     for number, made in enumerate((stage, own)):
         made.write_parquet(str(tmp_path / f"own{number}"))
         found = ray_jobs.answers(tmp_path / f"own{number}")
-        assert ray_jobs.by_id(found, "url", ["out", "error"]) == expected
+        rows = ray_jobs.by_id(found, "url", ["out", "error"])
+        out, error = rows.pop("u4")
+        assert rows == {name: row for name, row in expected.items() if name != "u4"}
+        assert np.isnan(np.frombuffer(out, np.float32)).all(), "Ray has no null tensors"
+        assert error == expected["u4"][1]
+    taken = {row["url"]: row for row in stage.take_all()}
+    assert np.isnan(taken["u4"]["out"]).all() and taken["u4"]["error"]["attempts"] == 1
+    assert taken["u5"]["out"].tobytes() == expected["u5"][0] and taken["u5"]["error"] is None
 
 
 @pytest.mark.slow

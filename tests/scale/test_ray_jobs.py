@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from scale import ray_jobs
+from scale.jobs import fixed_net
 from scale.ray_jobs import LLVMPIPE, SWIFTSHADER
 from small_model import write_small_model
 from vknn import scale
@@ -71,6 +73,33 @@ def test_a_table(ray: Any, model: Path, tmp_path: Path) -> None:
         report = scale.run(table, model, tmp_path / engine, engine=engine, **options)
         assert (report.rows, report.error_count) == (30, 1)
     ray_jobs.assert_same(tmp_path / "ray", tmp_path / "local", "url", ["width", "out"])
+
+
+@pytest.mark.parametrize("good", [pytest.param(True, marks=pytest.mark.slow), False])
+def test_records_that_cannot_be_computed_come_first(ray: Any, tmp_path: Path, good: bool) -> None:
+    """Rows with errors, as in one process: of nulls, of another shape, and where none is right."""
+    model = fixed_net(tmp_path, 3)
+    data = [None, [1.0, 2.0], *([[-1.0, 2.0, -3.0]] if good else [])]
+    made = pa.table({"id": range(len(data)), "data": pa.array(data, pa.list_(pa.float32()))})
+    pq.write_table(made, tmp_path / "t.parquet")
+    found = {}
+    for engine in ("local", "ray"):
+        report = scale.run(
+            tmp_path / "t.parquet", model, tmp_path / engine, engine=engine, id="id",
+            device="llvmpipe",
+        )  # fmt: skip
+        assert report.state == "done" and report.errors == {"InputError": 2}
+        rows = ray_jobs.answers(tmp_path / engine).drop_columns(["batch"]).to_pylist()
+        found[engine] = sorted(rows, key=lambda row: row["id"]), report.notes
+    assert found["ray"] == found["local"]
+    rows, notes = found["ray"]
+    assert [row["error"] is None for row in rows] == [False, False, *([True] if good else [])]
+    assert "is null" in rows[0]["error"]["message"]
+    assert rows[1]["error"]["message"].startswith(f"{model.name}: "), "no machine's path"
+    assert [note.split(";")[0] for note in notes] == (
+        [] if good else ["no record could be computed"]
+    )
+    assert not good or np.ravel(rows[2]["y"]).tolist() == [1.0, 2.0, 3.0]
 
 
 def test_stacked_runs(ray: Any, model: Path, tmp_path: Path) -> None:

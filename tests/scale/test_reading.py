@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests import onnx_writer as onnx
 from tests.scale.jobs import (
     ANY_SQUARES,
     answers,
@@ -22,6 +23,9 @@ from tests.scale.jobs import (
 )
 
 from vknn.errors import InputError, VknnError
+from vknn.formats import TensorSpec
+from vknn.scale.ray_sources import block_rows
+from vknn.scale.records import fitted
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("PIL")
@@ -166,7 +170,9 @@ def test_ids(tmp_path: Path, net: Path) -> None:
         with pytest.raises(InputError, match=text):
             job(tmp_path / "t.parquet", net, tmp_path / "out", id="id")
     for name in ("nothing", "key"):
-        with pytest.raises(InputError, match=rf"there is no column '{name}'; there are id, data"):
+        with pytest.raises(
+            InputError, match=rf"the source has no column '{name}'; it has id, data"
+        ):
             job(tmp_path / "t.parquet", net, tmp_path / "out", id=name)
     assert not (tmp_path / "out").exists(), "nothing is written before that is known"
 
@@ -307,3 +313,45 @@ def test_archives_of_arrays_that_are_refused(tmp_path: Path, net: Path) -> None:
     np.savez(tmp_path / "in" / "b.npz", date=vectors(3))
     with pytest.raises(InputError, match="b.npz has no array 'data'; it has date"):
         job(tmp_path / "in", net, tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", ["numbers", "npy"])
+def test_numbers_for_an_input_with_a_free_batch(kind: str, tmp_path: Path) -> None:
+    """A plain number is a record of an input [any, 1], a flat list one of [any, 2, 3]."""
+    values = np.arange(5, dtype=np.float32)
+    spec = TensorSpec("x", (None, 1), np.dtype(np.float32))
+    assert fitted(values[3], spec, "c").tolist() == [[3.0]]
+    assert fitted(values[:2], spec, "c").shape == (1, 2), "which the model refuses"
+    wide = TensorSpec("x", ("N", 2, 3), np.dtype(np.float32))
+    assert fitted(np.zeros(6, np.float32), wide, "c").shape == (1, 2, 3)
+    assert fitted(np.zeros((2, 3), np.float32), wide, "c").shape == (1, 2, 3)
+    source = tmp_path / f"rows.{'npy' if kind == 'npy' else 'parquet'}"
+    if kind == "npy":
+        np.save(source, values)
+    else:
+        pq.write_table(pa.table({"id": range(5), "x": values}), source)
+    made = onnx.graph([onnx.node("Neg", "x")], [onnx.value("x", ("N", 1))], [onnx.value("y", None)])
+    net = onnx.save(onnx.model(made), tmp_path)
+    report = job(source, net, tmp_path / "out", id=None if kind == "npy" else "id")
+    assert report.errors == {}
+    assert [np.ravel(row["y"]).tolist() for row in answers(tmp_path / "out")] == [
+        [-v] for v in values
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shape", "batch", "rows"),
+    [
+        ((3, 227, 227), 32, 32),  # 20 MB, which Ray leaves as it is
+        ((3, 227, 227), 5, 25),
+        ((3, 600, 600), 32, 3),
+        ((1, 28, 28), 1000, 1000),
+        ((1, 28, 28), 300, 900),
+        ((1, 28, 28), 5000, 1024),
+        ((9000, 9000), 1, 1),
+        ((), 32, 1024),
+    ],
+)
+def test_blocks_are_whole_batches(shape: tuple[int, ...], batch: int, rows: int) -> None:
+    type_ = pa.fixed_shape_tensor(pa.float32(), shape) if shape else None
+    assert block_rows([pa.string(), type_], batch) == rows

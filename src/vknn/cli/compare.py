@@ -9,6 +9,7 @@ from rich.text import Text
 
 from vknn.cli.against import add_against, are_records, refuse_half, run_against, run_records
 from vknn.cli.arguments import add_json
+from vknn.cli.compare_static import are_static, run_static
 from vknn.cli.complaints import FAILED
 from vknn.cli.output import show, write_json
 from vknn.errors import VknnError
@@ -23,7 +24,8 @@ def add(parser: argparse.ArgumentParser) -> None:
         "before",
         type=Path,
         help="a file that vknn profile --save wrote, or a folder of them, a process each; a record "
-        "of tensors (.npz of vknn dump, or Polygraphy's .json); with --against a model",
+        "of tensors (.npz of vknn dump, or Polygraphy's .json); a static profile (vknn profile "
+        "--static --json); with --against a model",
     )
     parser.add_argument("after", type=Path, nargs="?", help="the same of the other side")
     parser.add_argument(
@@ -52,16 +54,20 @@ def add_verdict(parser: argparse._ActionsContainer) -> None:
         "--fail-over",
         type=_share,
         metavar="5%",
-        help="exit with 1 where the whole or a layer is slower, and by more than this",
+        help="exit with 1 where the whole or a layer is slower, and by more than this; of static "
+        "profiles, where the modelled sum is",
     )
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write it as Markdown")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write it as a JUnit report")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Saved profiles or records compared, without a model; or a model and another engine."""
+    """Profiles, measured or static, or records compared, without a model; or a model and another
+    engine."""
     for path in (args.before, args.after):
         _refuse_runner(path)
+    if are_static(args):
+        return run_static(args)
     refuse_half(args)
     if args.against is not None:
         return run_against(args)

@@ -172,7 +172,7 @@ def _static(args: argparse.Namespace) -> None:
     if not 0 < factor < math.inf:
         raise VknnError("--latencies takes a number above 0")
     assumed = ASSUMPTIONS.scaled(factor)
-    before = None if args.against is None else _read_static(args.against)
+    before = None if args.against is None else StaticProfile.load(args.against)
     with opened(args) as session:
         sizes = shapes(args, session)
         feeds = read_feeds(args, session)
@@ -182,11 +182,3 @@ def _static(args: argparse.Namespace) -> None:
         write_json((found or result).to_json())
     else:
         show(result.tables(args.limit) if found is None else found.table(args.limit))
-
-
-def _read_static(path: Path) -> StaticProfile:
-    """The static profile of a file that --static --json wrote."""
-    try:
-        return StaticProfile.from_json(path.read_text(encoding="utf-8"))
-    except (VknnError, UnicodeDecodeError) as error:
-        raise VknnError(f"{path}: {error}") from None

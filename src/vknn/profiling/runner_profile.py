@@ -11,7 +11,7 @@ import numpy as np
 from rich.table import Table
 
 from vknn.errors import VknnError
-from vknn.json_file import read_json
+from vknn.json_file import beginning, read_json
 from vknn.printable import one_line
 from vknn.profiling.profile import Profile
 from vknn.profiling.profile_tables import commands_table
@@ -55,10 +55,7 @@ def names_device_first(path: str | os.PathLike[str]) -> bool:
 
 
 def _head(path: str | os.PathLike[str]) -> bytes:
-    if not os.path.isfile(path):  # whoever reads it says so
-        return b""
-    with open(path, "rb") as file:
-        return file.read(64).lstrip()
+    return beginning(path).lstrip()
 
 
 def read_runner_document(path: str | os.PathLike[str]) -> dict[str, Any]:

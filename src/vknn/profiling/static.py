@@ -14,18 +14,22 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table
 
 from vknn.errors import DeviceError, VknnError
+from vknn.json_file import read_json
 from vknn.named_files import named
 from vknn.precision import Precision
 from vknn.profiling import static_analysis as analysis
 from vknn.profiling.modelled import ASSUMPTIONS, Assumptions
+from vknn.profiling.schema import Wrong
 from vknn.profiling.static_entry import NAMES, StaticEntry
 from vknn.profiling.static_floors import violations
+from vknn.profiling.static_schema import MAX_BYTES, check_static
 from vknn.profiling.static_tables import counts_table, driver_table
 from vknn.rich_text import text_of
 from vknn.runtime.pipeline_statistics import FEATURE
@@ -80,12 +84,26 @@ class StaticProfile:
     def from_json(cls, text: str) -> StaticProfile:
         """The profile that :meth:`to_json` wrote. Raises VknnError for what is none."""
         try:
-            document = json.loads(text)
-            entries = tuple(StaticEntry.from_document(e) for e in document["dispatches"])
-            assumed = str(document.get("assumptions", ""))
-            return cls(str(document["model"]), str(document["device"]), entries, assumed)
-        except (ValueError, KeyError, TypeError) as error:
-            raise VknnError(f"no static profile as JSON: {error}") from error
+            return cls._of(json.loads(text))
+        except (ValueError, RecursionError, Wrong) as error:
+            raise VknnError(f"no static profile as JSON: {str(error)[:200]}") from error
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> StaticProfile:
+        """The profile of a file that ``vknn profile --static --json`` wrote. Raises VknnError."""
+        document = read_json(Path(path), MAX_BYTES)
+        try:
+            return cls._of(document)
+        except Wrong as error:
+            raise VknnError(f"{os.fspath(path)}: no static profile as JSON: {error}") from error
+
+    @classmethod
+    def _of(cls, document: Any) -> StaticProfile:
+        check_static(document)
+        entries = tuple(map(StaticEntry.from_document, document["dispatches"]))
+        return cls(
+            document["model"], document["device"], entries, str(document.get("assumptions", ""))
+        )
 
     def table(self, limit: int | None = None) -> Table:
         """The driver's numbers of the dispatches; ``limit``: the most rows, None for all."""

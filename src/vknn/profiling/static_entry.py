@@ -110,10 +110,7 @@ class StaticEntry:
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> StaticEntry:
-        """The entry that :meth:`document` described; files from before counts have none.
-
-        Raises KeyError and TypeError for what is none.
-        """
+        """The entry that :meth:`document` described, checked; older files have no counts."""
         given = dict(document)
         for name in ("layers", "groups", "local", "flags"):
             if name in given or name != "flags":

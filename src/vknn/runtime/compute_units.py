@@ -12,7 +12,8 @@ MESA = 0x10005  # what Mesa's driver for Apple's GPUs gives
 #: Warps that a multiprocessor of Turing holds; it has 64 lanes, those of other GPUs of today 128
 #: (CUDA C++ Programming Guide, "Compute Capabilities").
 _TURING_WARPS = 32
-#: Clocks in GHz where only units are told: what cards of the last years reach when busy, by kind.
+#: Clocks in GHz where only units are told, and the table of machines has not the card (nor one of
+#: GCN, whose cycle estimates stretch): what cards of the last years reach when busy, by kind.
 _CLOCKS = {
     (AMD, "discrete"): 2.1,
     (AMD, "integrated"): 1.8,
@@ -49,6 +50,9 @@ def _told(snapshot: Snapshot) -> ComputeUnits | None:
     if snapshot.unit_count <= 0:
         return None
     clock = _CLOCKS.get((snapshot.vendor_id, snapshot.kind), _OTHER_CLOCK)
+    known = machine_of(snapshot.name)
+    if known is not None and known.rdna:
+        clock = known.clock
     return ComputeUnits(snapshot.unit_count, _lanes(snapshot), clock)
 
 

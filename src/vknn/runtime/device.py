@@ -9,6 +9,8 @@ import threading
 import time
 import warnings
 import weakref
+from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 from vknn import environment, forks, interrupts
@@ -210,7 +212,7 @@ def list_devices() -> list[Snapshot]:
 
 
 @interrupts.uninterrupted
-def open_device(selector: str = "auto") -> Device:
+def open_device(selector: str = "auto", disable: Collection[str] = ()) -> Device:
     """A device, opened; close it, or use it in a ``with`` block.
 
     Args:
@@ -219,6 +221,8 @@ def open_device(selector: str = "auto") -> Device:
             index; "uuid:..." or "pci:0000:3b:00.0" for the device of that UUID or PCI address (see
             :attr:`vknn.runtime.Snapshot.lasting_names`); anything else for the best whose name or
             driver contains it.
+        disable: Names of parts; abilities of the device among them are off, as are those of
+            ``VKNN_DISABLE``.
 
     Raises:
         vknn.DeviceError: No such device is there or usable; the text names those there are, and the
@@ -228,6 +232,7 @@ def open_device(selector: str = "auto") -> Device:
             set. Where it is, one opens with a RuntimeWarning.
     """
     env = environment.read()
+    env = replace(env, disabled=env.disabled | environment.ABILITIES.intersection(disable))
     wanted = env.device if selector == "auto" else selector
     refuse_host(wanted)
     with _lock:

@@ -96,7 +96,7 @@ class Recorder:
         after: Callable[[Any], None] | None = None,
         marks: Marks | None = None,
     ) -> None:
-        """Recording of ``steps`` (start, end). ``before`` and ``after`` add the copies in and out.
+        """Recording of ``steps`` (start, end); ``before`` and ``after`` add copies with barriers.
 
         ``marks`` are recorded around them, and around each command, numbered through the plan.
         """
@@ -110,7 +110,6 @@ class Recorder:
         self.barriers.device(target)
         if before is not None:
             before(target)
-            self.barriers.device(target)
         self._steps(target, steps, marks)
         if after is not None:
             after(target)

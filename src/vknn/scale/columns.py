@@ -64,8 +64,8 @@ class OutputColumn:
         )
         return None if known else f"its shape is {list(shape)}, that of other rows {self.shape}"
 
-    def array(self, values: Sequence[Any]) -> Any:
-        """The values as an Arrow array; None for null."""
+    def array(self, values: Sequence[Any], fills: bool = False) -> Any:
+        """The values as an Arrow array; None for null, or with ``fills`` for NaN in tensors."""
         pa = arrow()
         if self.shape is None:
             pairs = [
@@ -76,20 +76,22 @@ class OutputColumn:
         if not self.shape:
             return pa.array([None if a is None else a.item() for a in arrays], self.type())
         if self.is_fixed:
-            return self._tensors(pa, arrays)
+            return self._tensors(pa, arrays, fills)
         return _nested(pa, arrays, self.type(), len(self.shape))
 
-    def _tensors(self, pa: Any, arrays: Sequence[np.ndarray | None]) -> Any:
+    def _tensors(self, pa: Any, arrays: Sequence[np.ndarray | None], fills: bool) -> Any:
         assert self.shape is not None
         known = tuple(size or 0 for size in self.shape)
         whole = np.zeros((len(arrays), *known), self.dtype)
         for row, array in zip(whole, arrays, strict=True):
             if array is not None:
                 row[...] = array
+            elif fills and whole.dtype.kind == "f":
+                row[...] = np.nan
         nulls = pa.array(np.array([a is None for a in arrays], bool))
         width = int(np.prod(known))
         flat = pa.array(whole.reshape(-1))
-        mask = nulls if any(a is None for a in arrays) else None
+        mask = nulls if not fills and any(a is None for a in arrays) else None
         storage = pa.FixedSizeListArray.from_arrays(flat, width, mask=mask)
         return pa.ExtensionArray.from_storage(self.type(), storage)
 

@@ -6,13 +6,13 @@ import contextlib
 import json
 import os
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vknn import __version__
 from vknn.errors import InputError, VknnError
 from vknn.scale.doubles import drop_doubles
 from vknn.scale.folder import Folder
@@ -21,19 +21,22 @@ from vknn.scale.local import LocalRun
 from vknn.scale.model_files import digest, model_files
 from vknn.scale.on_ray import RayRun, planned_workers, remove_pending
 from vknn.scale.optional import has_ray
-from vknn.scale.options import DEVICE, ERROR, Predictor, predictor_of
+from vknn.scale.options import DEVICE, ERROR, NUMPY, Predictor, predictor_of
 from vknn.scale.outcome import JobError, Outcome
 from vknn.scale.plan import JobPlan, plan_of
 from vknn.scale.reading import counted, read, schema_of
-from vknn.scale.redo import replace_rows
+from vknn.scale.redo import errors_of, replace_rows
 from vknn.scale.report import Report
 from vknn.scale.shares import ErrorBound
 from vknn.scale.sources import PARQUET, RecordSource, check_apart, find_source
+from vknn.scale.versions import versions
+from vknn.scale.worker import Worker
 
 ENGINES = ("auto", "local", "ray")
 #: Records above which "auto" takes Ray, where it is installed; bytes where nobody counted them.
 LOCAL_ROWS, LOCAL_BYTES = 20_000, 1 << 31
 DONE, STOPPED = "done", "stopped"
+_NO_ID = "the source has no id column: this job cannot be taken up again (--id names one)"
 #: A folder, pattern, file or address, or a list of these.
 Given = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
@@ -132,8 +135,8 @@ def run_job(
     files = find_source(source)
     predictor = _named(predictor, files)
     schema = schema_of(files)
-    if predictor.id is not None and predictor.id not in schema:
-        raise InputError(f"there is no column {predictor.id!r}; there are {', '.join(schema)}")
+    if missing := [name for name in predictor.kept if name not in schema]:
+        raise InputError(f"the source has no column {missing[0]!r}; it has {', '.join(schema)}")
     folder = Folder(output)
     check_apart(files, folder.filesystem, folder.path, folder.text)
     total = counted(files, predictor.id)
@@ -143,7 +146,7 @@ def run_job(
     with folder.held():
         job = _Job(predictor, files, folder, schema, total, bound, progress)
         if restart:
-            folder.clear()
+            job.clear(engine, address)
         folder.sweep()
         remove_pending(folder)
         return job.run(engine, address, redo_suspect)
@@ -176,7 +179,9 @@ class _Job:
             drop_doubles(self.folder, self.predictor.id)
             self.outcome = Outcome(total=self.outcome.total)
             done = self._done(before)
-        self.engine = self._engine(engine, address, before)
+        self.engine = self._engine(engine, address)
+        if self.predictor.id is None:
+            warnings.warn(_NO_ID, RuntimeWarning, stacklevel=4)
         if before is None and self.folder.job() is not None:  # of another one, which wrote nothing
             self.folder.clear()
         try:
@@ -199,11 +204,19 @@ class _Job:
             raise
         return self._finish(DONE)
 
+    def clear(self, engine: str, address: str | None) -> None:
+        """Removal of earlier answers, where the job can begin anew. Raises VknnError."""
+        if self.folder.parts():
+            here = self._engine(engine, address) == "local"
+            with Worker(self.predictor, None if here else NUMPY) as worker:
+                worker.layout(self.schema)
+        self.folder.clear()
+
     def plan(self, engine: str, address: str | None) -> JobPlan:
         """The plan of :meth:`run`."""
         before = self._before()
         done = self._done(before)
-        self.engine = self._engine(engine, address, before)
+        self.engine = self._engine(engine, address)
         workers = None
         if self.engine == "ray":
             workers = planned_workers(self.predictor, address)
@@ -223,10 +236,10 @@ class _Job:
     def _document(self) -> dict[str, Any]:
         files = model_files(self.predictor.model, self.predictor.weights)
         return {
-            "vknn": __version__,
+            "versions": versions(),
             "model": {"name": Path(self.predictor.model).name, "sha256": digest(files)},
             "options": self.predictor.identity(),
-            "source": list(self.source.given),
+            "source": [text.rstrip("/") or text for text in self.source.given],
         }
 
     def _before(self) -> dict[str, Any] | None:
@@ -271,9 +284,7 @@ class _Job:
                     f"{self.folder.text} has answers, and without an id column nothing says which "
                     "records they are of: --restart begins anew, --id names a column"
                 )
-            self.outcome.notes.append(
-                "the source has no id column: this job cannot be taken up again (--id names one)"
-            )
+            self.outcome.notes.append(_NO_ID)
         for path in parts:
             table = self.folder.read_part(path, [*([name] if name else []), ERROR])
             if name is not None:
@@ -285,7 +296,7 @@ class _Job:
         self.outcome.suspects = 0 if suspects is None else suspects.num_rows
         return found
 
-    def _engine(self, engine: str, address: str | None, before: Mapping[str, Any] | None) -> str:
+    def _engine(self, engine: str, address: str | None) -> str:
         """The engine that a job runs on."""
         own = self.predictor
         if engine == "local":
@@ -327,7 +338,7 @@ class _Job:
         ids = set(suspects.column(self.predictor.id).to_pylist())
         found: list[Any] = []
         self.outcome.rows -= len(ids)
-        self.outcome.errors -= self._errors_of(suspects, ids)
+        self.outcome.errors -= errors_of(self.folder, suspects, self.predictor.id)
         again = replace_run(self._local(done - ids, before), ids, found.append)
         again.run(self._remember)
         wrong = set(suspects.column(DEVICE).to_pylist()) & set(self.outcome.devices)
@@ -342,15 +353,6 @@ class _Job:
         replace_rows(self.folder, suspects, found, self.predictor.id)
         self.folder.clear_suspects()
         self.outcome.suspects = 0
-
-    def _errors_of(self, suspects: Any, ids: set[Any]) -> Counter[str]:
-        """Errors of the suspect rows, by type."""
-        found: Counter[str] = Counter()
-        for path in set(suspects.column("file").to_pylist()):
-            rows = self.folder.read_part(path, [self.predictor.id or "", ERROR]).to_pylist()
-            wrong = [r[ERROR]["type"] for r in rows if r[self.predictor.id] in ids and r[ERROR]]
-            found.update(wrong)
-        return found
 
     def _finish(self, state: str) -> Report:
         report = self.outcome.report(self.folder.text, state, self.engine)

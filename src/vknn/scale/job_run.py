@@ -14,6 +14,8 @@ from vknn.scale.sources import RecordSource
 
 #: Seconds after which a job that is told tells how far it is.
 TELL_SECONDS = 2.0
+#: Note of a job without columns of outputs.
+NONE_COMPUTED = "no record could be computed; the first: {}"
 
 
 @dataclass

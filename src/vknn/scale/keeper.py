@@ -101,6 +101,27 @@ class Keeper:
         self._stacked = dict(stacked or {})
         self._measuring: dict[str, str] = {}
         self._measured: set[str] = set()
+        self._arrived: set[str] = set()
+
+    def arrive(self, worker: str, noted: tuple[str, str] | None = None) -> bool:
+        """A process of a worker begins. Tells whether another one of this worker ended before.
+
+        Args:
+            worker: Its name, with which the keys of its batches begin.
+            noted: Device and key of the batch that the process that ended had under way, as it
+                had noted on its machine, both empty for none; None: there is no note. Messages of
+                what was begun and done may be lost, and the note is not.
+        """
+        if noted is not None:
+            device, noted_key = noted
+            for key, tried in self._batches.items():
+                if key.startswith(f"{worker}:"):
+                    tried.device = None
+            if noted_key:
+                self._batches.setdefault(noted_key, _Tried()).device = device
+        again = worker in self._arrived
+        self._arrived.add(worker)
+        return again
 
     def opening(self, worker: str, device: str) -> int:
         """A worker is about to open a device. Tells how often its process ended as it did."""
@@ -134,6 +155,16 @@ class Keeper:
         settled = self._stacked.setdefault(name, count)
         self._devices.setdefault(device, DeviceReport(name)).stacked = settled
         return settled
+
+    def tell(
+        self,
+        ended: Sequence[tuple[str, BatchProgress]],
+        begun: tuple[str, str, str] | None = None,
+    ) -> dict[str, Any] | None:
+        """A worker's message: batches that are done, and one that is begun, as of :meth:`begin`."""
+        for key, progress in ended:
+            self.end(key, progress)
+        return None if begun is None else self.begin(*begun)
 
     def begin(self, device: str, name: str, key: str) -> dict[str, Any]:
         """A batch is begun on a device, ``name`` for people. Tells whether to compute it alone.

@@ -40,12 +40,15 @@ class JobLayout:
         kept: Names of the columns that are kept, the id first.
         outputs: The columns of outputs.
         task: What the answers are about ("classification", ...); None: nothing says it.
+        fills: Whether tensors of rows with errors are NaN (0 where that is none), and not null:
+            Ray Data cannot give rows with null tensors to anyone.
     """
 
     inputs: tuple[InputColumn, ...]
     kept: tuple[str, ...]
     outputs: tuple[OutputColumn, ...] = ()
     task: str | None = None
+    fills: bool = False
 
     @property
     def read(self) -> tuple[str, ...]:
@@ -107,7 +110,7 @@ class JobLayout:
         pa = arrow()
         made = {name: source.column(name) for name in self.kept}
         for column in self.outputs:
-            made[column.name] = column.array([row.get(column.name) for row in cells])
+            made[column.name] = column.array([row.get(column.name) for row in cells], self.fills)
         for name, type_ in self.answer_types().items():
             made[name] = pa.array([row.get(name) for row in cells], type_)
         made[DEVICE] = pa.array(devices, pa.string())

@@ -15,22 +15,21 @@ from typing import Any
 from vknn.errors import DeviceError, VknnError
 from vknn.scale.checking import Checker
 from vknn.scale.device_checks import DeviceChecks
-from vknn.scale.job_run import TELL_SECONDS, JobRun
+from vknn.scale.first_record import FirstRecord, first_record, records_of
+from vknn.scale.job_run import NONE_COMPUTED, TELL_SECONDS, JobRun
 from vknn.scale.killed import Killed
 from vknn.scale.layout import JobLayout, is_known
 from vknn.scale.outcome import JobError
 from vknn.scale.parts import PartWriter
 from vknn.scale.read_ahead import read_ahead
 from vknn.scale.reading import Rows, read
-from vknn.scale.records import Record, cells_of, record_of
+from vknn.scale.records import Record
 from vknn.scale.report import DeviceReport
 from vknn.scale.stacked import STACKED, filled, is_worth
 from vknn.scale.worker import Worker, device_name
 
 #: Batches that are read ahead of the one that is computed.
 _AHEAD = 2
-#: Records at which a model may fail before one is computed.
-_TRIES = 32
 
 
 @dataclass
@@ -82,7 +81,7 @@ class LocalRun(JobRun):
                 layout = layout.outputs_of(self.stored)
             else:
                 found = self.sample(worker, layout, killed)
-                layout = layout if found is None else found[0]
+                layout = layout if found is None else found.layout
             if self.stored is None:
                 remember(layout)
             name, measure = device.name, partial(self._measured, worker, layout, killed, pool)
@@ -184,7 +183,9 @@ class LocalRun(JobRun):
         ):
             name = f"{self.outcome.run}-{len(rows)}-{number}"
             ids = rows.table.column(self.predictor.id).to_pylist() if has_id else []
-            yield RowBatch(rows, ids or list(range(len(rows))), _records(layout, rows, pool), name)
+            yield RowBatch(
+                rows, ids or list(range(len(rows))), records_of(layout, rows, pool), name
+            )
 
     def _computed(
         self,
@@ -254,39 +255,21 @@ class LocalRun(JobRun):
 
     def sample(
         self, worker: Worker, layout: JobLayout, killed: Killed | None = None
-    ) -> tuple[JobLayout, Rows, Record] | None:
-        """The first record that can be computed, its row, and the layout with its outputs.
+    ) -> FirstRecord | None:
+        """The first record that can be computed, and the layout with its outputs.
 
         None where there is none; why the first one cannot is noted then.
         """
+
+        def begin(rows: Rows | None) -> None:
+            if killed is not None:
+                killed.begin([] if rows is None else [rows.table.column(0)[0].as_py()])
+
         is_fixed = all(is_known(column, self.schema, self.source) for column in layout.inputs)
-        first: Exception | None = None
-        failed: list[VknnError] = []
-        for rows in self._singly(layout, killed):
-            record = _first(_records(layout, rows, None))
-            if record.error is None:
-                if killed is not None:
-                    killed.begin([rows.table.column(0)[0].as_py()])
-                try:
-                    outputs = worker.answer(record.feeds)
-                    found = worker.with_outputs(layout, record, outputs, is_fixed)
-                    if killed is not None:
-                        killed.begin([])
-                    return found, rows, record
-                except DeviceError:
-                    raise
-                except VknnError as error:
-                    first = first or error
-                    if not isinstance(error, ValueError):  # perhaps not of this record alone
-                        failed.append(error)
-                    if len(failed) == _TRIES:
-                        break
-            first = first or record.error
-        if failed:
-            raise failed[0]
-        if first is not None:
-            self.outcome.notes.append(f"no record could be computed; the first: {first}")
-        return None
+        found = first_record(worker, layout, self._singly(layout, killed), is_fixed, begin)
+        if isinstance(found, Exception):
+            self.outcome.notes.append(NONE_COMPUTED.format(found))
+        return found if isinstance(found, FirstRecord) else None
 
     def _singly(self, layout: JobLayout, killed: Killed | None) -> Iterator[Rows]:
         """The records one by one, those at which a process ended behind the others."""
@@ -315,24 +298,3 @@ class LocalRun(JobRun):
         device.checks, device.largest_error = checks.count, checks.largest
         device.retired = checks.wrong or None
         self.outcome.writing += writer.seconds
-
-
-def _records(
-    layout: JobLayout, rows: Rows, pool: ThreadPoolExecutor | None
-) -> list[Future[Record] | Record]:
-    """The records of rows; pictures are decoded by the threads of a pool."""
-    cells = [list(cells_of(rows.table.column(c.column))) for c in layout.inputs]
-    found: list[Future[Record] | Record] = []
-    for number, row in enumerate(zip(*cells, strict=True)):
-        if number in rows.errors:
-            found.append(Record(error=rows.errors[number]))
-        elif pool is not None and any(isinstance(value, bytes) for value in row):
-            found.append(pool.submit(record_of, layout.inputs, row))
-        else:
-            found.append(record_of(layout.inputs, row))
-    return found
-
-
-def _first(records: list[Future[Record] | Record]) -> Record:
-    record = records[0]
-    return record.result() if isinstance(record, Future) else record

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import posixpath
 import re
 import threading
@@ -23,21 +24,22 @@ from vknn.scale.optional import arrow, arrow_part, ray_module
 from vknn.scale.options import BATCH, DEVICE, ERROR, Predictor
 from vknn.scale.outcome import JobError
 from vknn.scale.ray_noise import quiet_data
-from vknn.scale.ray_sources import dataset_of
-from vknn.scale.reading import read
+from vknn.scale.ray_sources import BLOCK_BYTES, dataset_of
+from vknn.scale.reading import Rows, read
 from vknn.scale.report import DeviceReport
-from vknn.scale.sources import PARQUET
 from vknn.scale.stages import FIRST_ROWS, end_keeper, prepared, staged
 
 #: Rows of a file of answers at least, where there are so many.
 _FILE_ROWS = 512
 _PENDING = ".pending.parquet"
-#: Bytes of a block.
-_BLOCK_BYTES = 16 << 20
 #: An error of ours in the text of one of Ray's, which has lost what caused it.
 _OWN_ERROR = re.compile(r"(?:^|: )vknn\.[\w.]+Error: (.+)")
+#: Begin of what Ray adds to an error's text.
+_ADVICE = "\nFailed to apply UDF transform"
 #: Seconds in which workers finish the checks of a job whose rows are all written.
 _CHECK_SECONDS = 120.0
+#: Seconds in which workers tell of what they did last.
+_ACCOUNT_SECONDS = 3.0
 
 
 @dataclass
@@ -64,13 +66,16 @@ class RayRun(JobRun):
         with joined(self.address) as ray, quiet_data(), _small_blocks(), self._checkpoint():
             counts = (self.outcome.total, self.outcome.rows, self.outcome.errors_now)
             setup, pool = prepared(
-                self.predictor, None, source=self.source, stored=self.stored, first=self._first(),
+                self.predictor, None, source=self.source, stored=self.stored, singly=self._singly,
                 schema=self.schema, bound=self.bound, counts=counts, stacked=self.stacked,
-                is_resumed=bool(self.done),
+                is_resumed=bool(self.done), notes=self.outcome.notes,
             )  # fmt: skip
             self._remember = partial(remember, setup.layout)
             self._remember()
-            dataset = staged(dataset_of(self.source, setup.layout.read), setup, pool)
+            batch = self.predictor.batch_size
+            read_from = dataset_of(self.source, setup.layout.read, self.schema, batch)
+            dataset = staged(read_from, setup, pool)
+            is_whole = False
             try:
                 with self._told(ray, setup.keeper):
                     dataset.write_parquet(
@@ -79,7 +84,9 @@ class RayRun(JobRun):
                         min_rows_per_file=_FILE_ROWS,
                         filename_provider=_filenames(self._prefix),
                     )
-                self._finish_checks(ray, setup.keeper)
+                self._recount()
+                self._finish_checks(ray, setup.keeper, self.outcome.rows)
+                is_whole = True
             except Exception as error:
                 raise self._failure(ray, setup.keeper, error) from None
             finally:
@@ -87,7 +94,8 @@ class RayRun(JobRun):
                     self._take(ray.get(setup.keeper.state.remote(), timeout=30))
                     end_keeper(ray, setup.keeper)
                 self._note_suspects()
-                self._recount()
+                if not is_whole:
+                    self._recount()
         self._complete()
 
     @property
@@ -95,16 +103,20 @@ class RayRun(JobRun):
         """Begin of the names of this run's files."""
         return f"part-{self.outcome.run}"
 
-    def _finish_checks(self, ray: Any, keeper: Any) -> None:
+    def _finish_checks(self, ray: Any, keeper: Any, rows: int) -> None:
         """Wait for workers that end: they compare what they sent to NumPy last.
 
-        Raises JobError where the last batches had too many errors.
+        What they did last is told a moment later: the keeper is to know of so many ``rows``, which
+        are written, but for those of workers that were killed. Raises JobError where the last
+        batches had too many errors.
         """
-        until = time.monotonic() + _CHECK_SECONDS
-        state = ray.get(keeper.state.remote())
-        while state["pending"] and time.monotonic() < until:
-            time.sleep(0.2)
-            state = ray.get(keeper.state.remote())
+        begin = time.monotonic()
+        while True:
+            state, past = ray.get(keeper.state.remote()), time.monotonic() - begin
+            is_late = state["rows"] < rows and past < _ACCOUNT_SECONDS
+            if not is_late and not (state["pending"] and past < _CHECK_SECONDS):
+                break
+            time.sleep(0.1)
         if state["pending"]:
             self.outcome.notes.append(
                 f"{state['pending']} checks were not finished: their workers ended"
@@ -112,30 +124,11 @@ class RayRun(JobRun):
         if state["failure"]:
             raise JobError(state["failure"])
 
-    def _first(self) -> Any:
-        """The first rows of the source that are left."""
-        pa = arrow()
-        columns = [
-            name for name in self.schema if self.source.kind != PARQUET or self._is_read(name)
-        ]
+    def _singly(self, layout: JobLayout) -> Iterator[Rows]:
+        """The rows that are left, each by itself; the first ones where columns are known."""
         wanted = None if self.predictor.id is None else lambda name: name not in self.done
-        order = [*self.predictor.kept, *(n for n in columns if n not in self.predictor.kept)]
-        tables = []
-        count = 0
-        for rows in read(self.source, order, 32, wanted):
-            tables.append(rows.table)
-            count += len(rows)
-            if count >= FIRST_ROWS:
-                break
-        if tables:
-            return pa.concat_tables(tables, promote_options="default")
-        types = {name: type_ or pa.binary() for name, type_ in self.schema.items()}
-        return pa.table({name: pa.array([], type_) for name, type_ in types.items()})
-
-    def _is_read(self, name: str) -> bool:
-        """Whether a column of Parquet may be needed: all, where nothing says which are."""
-        own = self.predictor
-        return not own.columns or name in (*own.columns.values(), *own.kept)
+        rows = read(self.source, layout.read, 1, wanted)
+        return rows if self.stored is None else itertools.islice(rows, FIRST_ROWS)
 
     @contextlib.contextmanager
     def _checkpoint(self) -> Iterator[None]:
@@ -213,8 +206,10 @@ class RayRun(JobRun):
                 return JobError(told)
         inner: BaseException | None = error
         while inner is not None:
-            cause = getattr(inner, "cause", None) or inner.__cause__
-            if isinstance(inner, VknnError):
+            wrapped = getattr(inner, "cause", None)  # Ray's error has the type of what it wraps
+            cause = wrapped or inner.__cause__
+            if isinstance(inner, VknnError) and wrapped is None:
+                inner.args = (str(inner).split(_ADVICE)[0], *inner.args[1:])
                 return inner
             inner = cause if isinstance(cause, BaseException) else None
         lines = [line for line in str(error).splitlines() if line.strip()]
@@ -296,7 +291,7 @@ def _small_blocks() -> Iterator[None]:
     """
     context = ray_module("ray.data").DataContext.get_current()
     before = context.target_max_block_size
-    context.target_max_block_size = min(before or _BLOCK_BYTES, _BLOCK_BYTES)
+    context.target_max_block_size = min(before or BLOCK_BYTES, BLOCK_BYTES)
     try:
         yield
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 import time
@@ -103,9 +104,11 @@ class Outcome:
         )
 
 
-def error_row(error: BaseException, attempts: int) -> dict[str, Any]:
-    """An error as rows tell it."""
+def error_row(error: BaseException, attempts: int, model: str | None = None) -> dict[str, Any]:
+    """An error as rows tell it: the ``model`` by its name, wherever a machine has its file."""
     text = " ".join(str(error).split()) or type(error).__name__
+    if model:
+        text = text.replace(model, os.path.basename(model))
     kind = getattr(error, "kind", type(error).__name__)  # as another process named it
     return {"type": kind, "message": text, "attempts": attempts}
 

@@ -95,7 +95,7 @@ def _first(run: LocalRun, worker: Worker) -> tuple[JobLayout, dict[str, Any] | N
     found = run.sample(worker, layout)
     if found is None:
         return layout, None, 1
-    layout, rows, record = found
+    layout, rows, record = found.layout, found.rows, found.record
     begin = time.monotonic()
     outputs = worker.answer(record.feeds)
     seconds = time.monotonic() - begin

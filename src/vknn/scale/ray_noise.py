@@ -46,7 +46,8 @@ def quiet_backend() -> Iterator[None]:
 def quiet_data() -> Iterator[None]:
     """Block in which Ray Data says warnings only, and draws its bars on terminals alone.
 
-    What it writes to its log file stays.
+    What it writes to its log file stays. Its errors are tracebacks of what ends the job, which an
+    exception tells, too.
     """
     context = ray_module("ray.data").DataContext.get_current()
     shown = [h for h in logging.getLogger("ray.data").handlers if _is_console(h)]
@@ -55,6 +56,7 @@ def quiet_data() -> Iterator[None]:
     bars = context.enable_progress_bars
     for handler in shown:
         handler.setLevel(max(handler.level, logging.WARNING))
+        handler.addFilter(_is_no_error)
     level = log.level
     log.setLevel(logging.ERROR)
     context.enable_progress_bars = bars and sys.stderr.isatty()
@@ -65,9 +67,14 @@ def quiet_data() -> Iterator[None]:
         log.setLevel(level)
         for handler, own in zip(shown, levels, strict=True):
             handler.setLevel(own)
+            handler.removeFilter(_is_no_error)
 
 
 def _is_console(handler: logging.Handler) -> bool:
     return isinstance(handler, logging.StreamHandler) and not isinstance(
         handler, logging.FileHandler
     )
+
+
+def _is_no_error(record: logging.LogRecord) -> bool:
+    return record.levelno < logging.ERROR

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from vknn.scale.optional import arrow, ray_module
@@ -11,23 +12,64 @@ from vknn.scale.packed import READ_ERROR
 from vknn.scale.reading import Rows, read
 from vknn.scale.sources import PARQUET, PICTURES, RecordSource
 
-#: Rows of a block that a reader gives.
+#: Bytes of a block.
+BLOCK_BYTES = 16 << 20
+#: Rows of a block that a reader gives, where they are no larger than that.
 _ROWS = 1024
 #: Of pictures, which are large.
 _PICTURES = 32
+#: Pictures that one task reads at most, and tasks above which Ray decides how many there are.
+_MOST_PICTURES, _MOST_TASKS = 256, 1000
 
 
-def dataset_of(source: RecordSource, columns: tuple[str, ...]) -> Any:
+def dataset_of(
+    source: RecordSource, columns: tuple[str, ...], schema: Mapping[str, Any], batch: int
+) -> Any:
     """A dataset with some columns of a source; Parquet is read by Ray's own reader.
 
     A picture that cannot be read is a row with an error: Ray's reader of files would end the job.
+
+    Args:
+        source: The source.
+        columns: The columns that are needed; the first names records.
+        schema: All of its columns, name -> Arrow type (None: not known).
+        batch: Rows that are computed together.
     """
     data = ray_module("ray.data")
+    # Left out, Ray parts each block into many small ones where there are few files.
+    count = -(-len(source.paths) // _files_of_task(source))
+    options = {"override_num_blocks": count} if count <= _MOST_TASKS else {}
     if source.kind == PARQUET:
         with _one_listing(data.DataContext.get_current()):
-            found = data.read_parquet(list(source.paths), filesystem=source.filesystem)
+            found = data.read_parquet(list(source.paths), filesystem=source.filesystem, **options)
         return found.select_columns(list(columns))
-    return data.read_datasource(_datasource(source, columns))
+    rows = _PICTURES if source.kind == PICTURES else block_rows([schema[c] for c in columns], batch)
+    return data.read_datasource(_datasource(source, columns, rows), **options)
+
+
+def _files_of_task(source: RecordSource) -> int:
+    """Files that one task reads: a block of pictures, of others each by itself."""
+    if source.kind != PICTURES:
+        return 1
+    mean = max(1, sum(source.sizes) // len(source.sizes))
+    return max(_PICTURES, min(_MOST_PICTURES, BLOCK_BYTES // mean))
+
+
+def block_rows(types: Sequence[Any], batch: int) -> int:
+    """Rows of a block: some batches where they fit, so that nobody copies rows to part blocks.
+
+    ``types``: of the columns, Arrow's, None: not known. ``batch``: rows that are computed together.
+    """
+    pa = arrow()
+    size = sum(
+        math.prod(type_.shape) * type_.value_type.bit_width // 8
+        for type_ in types
+        if isinstance(type_, pa.FixedShapeTensorType)
+    )
+    fitting = min(_ROWS, BLOCK_BYTES // max(1, size))
+    # Ray leaves blocks as they are up to half as much again.
+    whole = batch * max(1, fitting // batch)
+    return whole if whole * size <= BLOCK_BYTES * 3 // 2 and whole <= _ROWS else max(1, fitting)
 
 
 @contextlib.contextmanager
@@ -48,9 +90,11 @@ def _one_listing(context: Any) -> Iterator[None]:
         context.use_datasource_v2 = before
 
 
-def _datasource(source: RecordSource, columns: tuple[str, ...]) -> Any:
+def _datasource(source: RecordSource, columns: tuple[str, ...], rows: int) -> Any:
     from ray.data import Datasource, ReadTask
     from ray.data.block import BlockMetadata
+
+    size = _files_of_task(source)
 
     class FileSource(Datasource):  # type: ignore[misc,valid-type]
         """Files, a part of them for each task: pictures in groups, others one by one."""
@@ -60,25 +104,22 @@ def _datasource(source: RecordSource, columns: tuple[str, ...]) -> Any:
 
         def get_read_tasks(self, parallelism: int, *_: Any, **__: Any) -> list[Any]:
             tasks = []
-            for part in _parts(source, parallelism):
-                rows = len(part.paths) if source.kind == PICTURES else None
+            for part in _parts(source, size):
                 metadata = BlockMetadata(
-                    num_rows=rows,
+                    num_rows=len(part.paths) if source.kind == PICTURES else None,
                     size_bytes=sum(part.sizes),
                     input_files=part.paths,
                     exec_stats=None,
                 )
-                tasks.append(ReadTask(_Reader(part, columns), metadata))
+                tasks.append(ReadTask(_Reader(part, columns, rows), metadata))
             return tasks
 
     return FileSource()
 
 
-def _parts(source: RecordSource, most: int) -> Iterator[RecordSource]:
-    """The source in parts, at most so many where its files are pictures."""
-    count = len(source.paths)
-    size = max(1, -(-count // max(1, most))) if source.kind == PICTURES else 1
-    for begin in range(0, count, size):
+def _parts(source: RecordSource, size: int) -> Iterator[RecordSource]:
+    """The source in parts of so many files."""
+    for begin in range(0, len(source.paths), size):
         some = slice(begin, begin + size)
         yield RecordSource(
             source.kind, source.given, source.paths[some], source.sizes[some], source.filesystem
@@ -88,13 +129,12 @@ def _parts(source: RecordSource, most: int) -> Iterator[RecordSource]:
 class _Reader:
     """Reading of some files; sent to the machine that does it."""
 
-    def __init__(self, source: RecordSource, columns: Sequence[str]) -> None:
-        self._source, self._columns = source, columns
+    def __init__(self, source: RecordSource, columns: Sequence[str], rows: int) -> None:
+        self._source, self._columns, self._rows = source, columns, rows
 
     def __call__(self) -> Iterator[Any]:
-        pictures = self._source.kind == PICTURES
-        for rows in read(self._source, self._columns, _PICTURES if pictures else _ROWS):
-            yield _with_errors(rows) if pictures else rows.table
+        for rows in read(self._source, self._columns, self._rows):
+            yield _with_errors(rows) if self._source.kind == PICTURES else rows.table
 
 
 def _with_errors(rows: Rows) -> Any:

@@ -17,8 +17,10 @@ from vknn import __version__
 from vknn.errors import DeviceError, DeviceLostError, DeviceTimeoutError, VknnError
 from vknn.runtime import devices
 from vknn.scale.accelerators import assigned_device
+from vknn.scale.attempt_note import AttemptNote
 from vknn.scale.checking import Checker, is_sampled
 from vknn.scale.keeper import BatchProgress
+from vknn.scale.keeper_link import KeeperLink
 from vknn.scale.killed import MOST_DEATHS
 from vknn.scale.layout import JobLayout
 from vknn.scale.model_files import ModelCopy
@@ -84,6 +86,7 @@ class BatchActor:
                 f"{setup.version}: install the same everywhere"
             )
         self._setup, self._ray = setup, ray_module()
+        self._keeper = KeeperLink(setup.keeper)
         self._begin: float | None = time.monotonic()
         self._predictor = setup.copy.predictor(setup.predictor)
         self._checker = Checker(self._predictor)
@@ -96,6 +99,10 @@ class BatchActor:
         # Stays the same when Ray begins the process anew, and gets the same batch again.
         self._actor = self._ray.get_runtime_context().get_actor_id() or self._name
         self._metrics = WorkerMetrics()
+        self._note = AttemptNote(self._actor)
+        # A process that follows one which ended waits for the keeper before it computes: some of
+        # its batches were tried. Of the first one none was, and its note is enough.
+        self._waits = bool(self._keeper.ask("arrive", self._actor, self._note.taken()))
         self._worker = self._opened()
 
     def __call__(self, table: Any) -> Any:
@@ -105,23 +112,29 @@ class BatchActor:
         key = f"{self._actor}:{self._digest(table, names)}"
         self._number += 1
         batch = f"{self._name}-{self._number}"
-        told = self._sent_begin(key)  # while records are read
+        told, alone = self._sent_begin(key), False  # while records are read
         records = self._records(table)
+        if self._waits:
+            alone, told = self._may_begin(key, told), None
         while True:
-            alone, before = self._may_begin(key, told), self._worker.times()
+            worker, before = self._worker, self._worker.times()
             try:
                 cells = self._computed(records, names, batch, key if alone else "")
                 self._collect(_MOST_CHECKS)
-                break
+                if told is not None:
+                    alone, told = self._may_begin(key, told), None
+                if worker is self._worker:
+                    break
             except _WrongDeviceError:
                 self._move()
-                told = self._sent_begin(key)
+                alone, told = self._may_begin(key, self._sent_begin(key, at_once=True)), None
         device = self._worker.device
         made = self._setup.layout.table(
             table, [row for row, _ in cells], [e for _, e in cells], [device] * len(cells), batch
         )
         self._unsure.append(batch)
         self._end(key, cells, self._worker.times().since(before), waited)
+        self._note.clear()
         self._ended = time.monotonic()
         return made
 
@@ -131,8 +144,11 @@ class BatchActor:
             with contextlib.suppress(_WrongDeviceError):
                 self._collect(0)
             self._end("", [], WorkTimes(), 0.0)
-            if self._ask("leave", self._actor, self._worker.device):
-                self._ask("suspect", self._worker.device, self._unsure)
+            self._keeper.close()
+            if self._keeper.ask("leave", self._actor, self._worker.device):
+                self._keeper.ask("suspect", self._worker.device, self._unsure)
+        with contextlib.suppress(Exception):
+            self._note.close()
         with contextlib.suppress(Exception):
             self._worker.close()
 
@@ -141,6 +157,8 @@ class BatchActor:
         if is_packed(table):
             return list(unpacked(table, [i.form.spec.name for i in layout.inputs]))
         rows = zip(*(list(cells_of(table.column(i.column))) for i in layout.inputs), strict=True)
+        if not any(column.may_be_picture for column in layout.inputs):
+            return [record_of(layout.inputs, row) for row in rows]
         return list(self._pool.map(lambda row: record_of(layout.inputs, row), rows))
 
     def _names(self, table: Any) -> list[Any]:
@@ -158,8 +176,13 @@ class BatchActor:
             found.update(piece.serialize() if piece.num_columns else b"")
         return found.hexdigest()
 
-    def _sent_begin(self, key: str) -> Any:
-        return self._sent("begin", self._worker.device, device_name(self._worker), key)
+    def _sent_begin(self, key: str, at_once: bool = False) -> Any:
+        """Reference of the keeper's answer; None where it need not be asked yet."""
+        device = self._worker.device
+        if not self._waits and not self._note.write(device, key):
+            self._note.close()
+            self._waits = True
+        return self._keeper.begin(device, device_name(self._worker), key, at_once or self._waits)
 
     def _may_begin(self, key: str, told: Any) -> bool:
         """Whether the batch is to be computed record by record; another device is taken if need be.
@@ -168,15 +191,15 @@ class BatchActor:
         JobError where the job is to end. ``told``: reference of the keeper's answer.
         """
         while True:
-            found = self._answer(told)
+            found = self._keeper.answer(told)
             if found["failure"]:
                 raise JobError(found["failure"])
             if found["retired"] is None:
                 return bool(found["alone"])
             if found["wrong"]:  # as another worker found that shares it
-                self._ask("suspect", self._worker.device, self._unsure)
+                self._keeper.ask("suspect", self._worker.device, self._unsure)
             self._move()
-            told = self._sent_begin(key)
+            told = self._sent_begin(key, at_once=True)
 
     def _computed(
         self, records: Sequence[Record], names: Sequence[Any], batch: str, alone: str
@@ -190,13 +213,13 @@ class BatchActor:
                 return cells
             for name, record in zip(names, records, strict=True):
                 key = f"{alone}:{len(cells)}"
-                deaths = self._ask("begin_record", self._worker.device, key)
+                deaths = self._keeper.ask("begin_record", self._worker.device, key)
                 if deaths >= MOST_DEATHS:
                     cells.append(({}, self._died(deaths)))
                     continue
                 for _, found in self._worker.results([record]):
                     cells.append(self._cell(name, record, found, batch))
-                self._sent("end_record", key)
+                self._keeper.send("end_record", key)
         except (DeviceLostError, DeviceTimeoutError):
             # Opened anew in vain. Ray restarts the actor, if need be elsewhere, and the keeper
             # counts; an error would end the job.
@@ -252,7 +275,7 @@ class BatchActor:
         self._largest = max(self._largest, check.error)
         if not check.ok:
             reason = f"it disagrees with NumPy: {check.text}"
-            self._ask("retire", self._worker.device, reason, self._unsure)
+            self._keeper.ask("retire", self._worker.device, reason, self._unsure)
             self._unsure.clear()
             raise _WrongDeviceError(reason)
 
@@ -271,7 +294,7 @@ class BatchActor:
             except _WrongDeviceError:
                 worker.close()
             except (DeviceLostError, DeviceTimeoutError) as error:
-                self._ask("retire", worker.device, f"its first record: {error}")
+                self._keeper.ask("retire", worker.device, f"its first record: {error}")
                 worker.close()
 
     def _stacked(self, worker: Worker, feeds: dict[str, Any]) -> int:
@@ -279,7 +302,9 @@ class BatchActor:
         if self._predictor.stacked is not None:
             return self._predictor.stacked
         name, until = device_name(worker), time.monotonic() + _STACKED_SECONDS
-        while (count := self._ask("stacking", name, self._actor)) < 0 and time.monotonic() < until:
+        while (
+            count := self._keeper.ask("stacking", name, self._actor)
+        ) < 0 and time.monotonic() < until:
             time.sleep(0.2)
         if count == 0:
             try:
@@ -288,25 +313,25 @@ class BatchActor:
                 raise
             except VknnError:  # of this record
                 count = 1
-        return int(self._ask("stacks", worker.device, name, max(1, count)))
+        return int(self._keeper.ask("stacks", worker.device, name, max(1, count)))
 
     def _opened_once(self) -> Worker:
         """A worker on a device that may be used. Drivers may end the process that opens one."""
         while True:
-            retired = set(self._ask("retired"))
+            retired = set(self._keeper.ask("retired"))
             selector = self._device(retired)
-            deaths = self._ask("opening", self._actor, selector)
+            deaths = self._keeper.ask("opening", self._actor, selector)
             if deaths >= _MOST_OPENINGS:
                 reason = f"{deaths} processes ended when they opened the model on it"
                 if selector == NUMPY:
                     raise JobError(f"NumPy on machine {platform.node()}: {reason}")
-                self._ask("retire", selector, reason)
+                self._keeper.ask("retire", selector, reason)
                 continue
             worker = Worker(self._predictor, selector)
             if worker.device in retired:
                 worker.close()
                 worker = Worker(self._predictor, NUMPY)
-            self._ask("meet", worker.device, device_name(worker), self._actor)
+            self._keeper.ask("meet", worker.device, device_name(worker), self._actor)
             return worker
 
     def _move(self) -> None:
@@ -332,7 +357,7 @@ class BatchActor:
     def _leased(self, retired: set[str]) -> str:
         """A device of this machine that is free; one may be free once a process is seen to end."""
         node = self._ray.get_runtime_context().get_node_id()
-        lease = self._ask("lease", node)
+        lease = self._keeper.ask("lease", node)
         until = time.monotonic() + _LEASE_SECONDS
         while True:
             try:
@@ -372,27 +397,4 @@ class BatchActor:
         )
         self._done_checks = 0
         self._metrics.count(progress)
-        self._sent("end", key, progress)
-
-    def _ask(self, method: str, *arguments: Any) -> Any:
-        return self._answer(self._sent(method, *arguments))
-
-    def _sent(self, method: str, *arguments: Any) -> Any:
-        """Reference of the keeper's answer, which learns of this before what is sent later."""
-        return getattr(self._setup.keeper, method).remote(*arguments)
-
-    def _answer(self, told: Any) -> Any:
-        """What the keeper says. Raises JobError where its process ended: what it knew is lost.
-
-        Where it cannot be reached this machine goes: an error would end the job, and Ray begins a
-        process that ended anew, on another machine.
-        """
-        try:
-            return self._ray.get(told)
-        except self._ray.exceptions.ActorDiedError:
-            raise JobError(
-                "the process that keeps account of the job ended: run it again, which takes it up "
-                "where it was"
-            ) from None
-        except self._ray.exceptions.RayActorError:
-            os._exit(1)
+        self._keeper.end(key, progress)

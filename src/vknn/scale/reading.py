@@ -171,7 +171,9 @@ def _read_arrays(
             kept = [i for i, name in enumerate(ids) if wanted is None or wanted(name)]
             if not kept:
                 continue
-            places = np.array([some[i] for i in kept])
+            places: Any = np.array([some[i] for i in kept])
+            if len(kept) == len(some):  # no copy: rows of a mapped file are read where they lie
+                places = slice(some[0], some[-1] + 1)
             data = {known: pa.array([ids[i] for i in kept], pa.string())}
             for name, array in arrays.items():
                 if name in columns:
@@ -195,7 +197,7 @@ def _read_tars(
                 if wanted is None or wanted(row[known]):
                     yield row
 
-    for some in _chunks(members(), rows):
+    for some in _chunks_up_to_errors(members(), rows):
         data = {
             name: pa.array(
                 [row.get(name) for row in some], pa.string() if name == known else pa.binary()
@@ -329,7 +331,8 @@ def _tensor_column(array: np.ndarray, path: str) -> Any:
     pa = arrow()
     if array.dtype.kind not in "fiub":
         raise InputError(f"{path} holds {array.dtype}: numbers are read")
-    array = array.astype(np.uint8 if array.dtype.kind == "b" else array.dtype.newbyteorder("="))
+    native = np.dtype(np.uint8) if array.dtype.kind == "b" else array.dtype.newbyteorder("=")
+    array = array.astype(native, copy=False)
     if array.ndim == 1:
         return pa.array(array)
     if 0 in array.shape[1:]:
@@ -343,4 +346,21 @@ def _tensor_column(array: np.ndarray, path: str) -> Any:
 def _chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
     iterator = iter(items)
     while some := list(itertools.islice(iterator, size)):
+        yield some
+
+
+def _chunks_up_to_errors(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """The chunks; where items end with an error it comes behind those that there were."""
+    some: list[Any] = []
+    try:
+        for item in items:
+            some.append(item)
+            if len(some) == size:
+                yield some
+                some = []
+    except (VknnError, OSError) as error:
+        if some:
+            yield some
+        raise error
+    if some:
         yield some

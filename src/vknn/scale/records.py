@@ -146,12 +146,21 @@ def fitted(array: np.ndarray, spec: TensorSpec, column: str) -> np.ndarray:
     Raises InputError for numbers that the dtype does not have.
     """
     made = _as_dtype(array, spec, column)
-    fixed = spec.fixed
+    fixed = _one_of(spec)
     if fixed is None or made.shape == fixed:
         return in_batch(made, spec)
     if made.ndim <= 1 and made.size == int(np.prod(fixed, dtype=np.int64)):
         return made.reshape(fixed)
     return in_batch(made, spec)
+
+
+def _one_of(spec: TensorSpec) -> tuple[int, ...] | None:
+    """The shape of one record for an input, whose batch axis may be free; None: it is not fixed."""
+    sizes = spec.sizes
+    if not sizes:
+        return spec.fixed
+    rest = [size for size in sizes[1:] if size is not None]
+    return None if len(rest) < len(sizes) - 1 else (1 if sizes[0] is None else sizes[0], *rest)
 
 
 def _as_dtype(array: np.ndarray, spec: TensorSpec, column: str) -> np.ndarray:

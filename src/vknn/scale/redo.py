@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from vknn.scale.folder import Folder
 from vknn.scale.optional import arrow
+from vknn.scale.options import ERROR
+
+
+def errors_of(folder: Folder, suspects: Any, id_column: str) -> Counter[str]:
+    """Errors of suspect rows, by type."""
+    ids = set(suspects.column(id_column).to_pylist())
+    found: Counter[str] = Counter()
+    for path in set(suspects.column("file").to_pylist()):
+        rows = folder.read_part(path, [id_column, ERROR]).to_pylist()
+        found.update(r[ERROR]["type"] for r in rows if r[id_column] in ids and r[ERROR])
+    return found
 
 
 def replace_rows(folder: Folder, suspects: Any, tables: Sequence[Any], id_column: str) -> None:

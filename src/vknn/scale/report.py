@@ -151,8 +151,10 @@ class Report:
 
 def _device_line(device: DeviceReport, seconds: float) -> str:
     share = 100 * min(1.0, device.busy_seconds / seconds) if seconds else 0.0
+    rate = device.rows / seconds if seconds else 0.0
     text = (
-        f"  {device.name}: {_count(device.rows, 'row')}, computing {share:.0f} % of the time, "
+        f"  {device.name}: {_count(device.rows, 'row')}, {rate:.1f} rows/s, "
+        f"computing {share:.0f} % of the time, "
         f"upload {device.upload_seconds:.1f} s, download {device.download_seconds:.1f} s, first "
         f"answer after {device.cold_seconds:.1f} s, memory {device.memory / 2**20:.0f} MiB"
     )

@@ -37,9 +37,12 @@ class ErrorBound:
             return cls(number=int(text))
         if text.endswith("%") or "/" in text:
             return cls(share=share_of(text, "errors"))
-        if isinstance(given, float) and 0 <= given < 1:
-            return cls(share=share_of(given, "errors"))
-        raise InputError(f"errors={given!r}: expected a number of records (0, 5) or a share (0.1%)")
+        share = _fraction(given)
+        if share is not None and 0 <= share < 1:
+            return cls(share=share)
+        raise InputError(
+            f"errors={given!r}: expected a number of records (0, 5) or a share (0.1%, 0.001)"
+        )
 
     def most(self, rows: int) -> float:
         """Errors that are allowed among so many rows."""

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from vknn.errors import InputError, VknnError
 from vknn.scale.accelerators import offered_here
 from vknn.scale.checking import Checker
 from vknn.scale.cluster import Pool, check_schedulable, pool_for, survey
+from vknn.scale.first_record import FirstRecord, first_record
+from vknn.scale.job_run import NONE_COMPUTED
 from vknn.scale.keeper import Keeper
 from vknn.scale.layout import JobLayout, is_known
 from vknn.scale.lease import Leases
 from vknn.scale.model_files import contents_of
 from vknn.scale.optional import arrow, ray_module
-from vknn.scale.options import Predictor, predictor_of
+from vknn.scale.options import NUMPY, Predictor, predictor_of
 from vknn.scale.packed import READ_ERROR, packed
 from vknn.scale.ray_worker import BatchActor, Setup
+from vknn.scale.reading import Rows
 from vknn.scale.records import Record, cells_of, record_of
 from vknn.scale.shares import ErrorBound
 from vknn.scale.sources import RecordSource
@@ -37,8 +41,9 @@ def predict(
 ) -> Any:
     """A dataset with the answers of a model: a stage in a pipeline of one's own.
 
-    Rows that cannot be computed have an error and no outputs; none is lost. Encoded pictures are
-    decoded by a stage before it, on processors beside the devices.
+    Rows that cannot be computed have an error and no outputs; none is lost. Where an output is a
+    tensor of fixed shape, which Ray Data cannot have null, it is NaN then, of integers 0. Encoded
+    pictures are decoded by a stage before it, on processors beside the devices.
 
     Args:
         dataset: A ``ray.data.Dataset``.
@@ -76,7 +81,10 @@ def staged(dataset: Any, setup: Setup, pool: Pool) -> Any:
 
 def stage_options(setup: Setup, pool: Pool) -> dict[str, Any]:
     """Arguments of ``Dataset.map_batches`` for the stage that computes."""
-    strategy = ray_module("ray.data").ActorPoolStrategy(size=pool.size)
+    # While one batch is computed Ray takes the next one apart, and writes what came before.
+    strategy = ray_module("ray.data").ActorPoolStrategy(
+        size=pool.size, max_concurrent_calls_per_actor=2
+    )
     return {
         "fn_constructor_args": (setup,),
         "batch_format": "pyarrow",
@@ -98,12 +106,13 @@ def prepared(
     *,
     source: RecordSource | None = None,
     stored: Mapping[str, Any] | None = None,
-    first: Any = None,
+    singly: Callable[[JobLayout], Iterable[Rows]] | None = None,
     schema: Mapping[str, Any] | None = None,
     bound: ErrorBound | None = None,
     counts: tuple[int | None, int, int] = (None, 0, 0),
     stacked: Mapping[str, int] | None = None,
     is_resumed: bool = False,
+    notes: list[str] | None = None,
 ) -> tuple[Setup, Pool]:
     """The setup of workers, and how many there are. Ray is initialized.
 
@@ -112,32 +121,37 @@ def prepared(
         dataset: The records.
         source: Where they come from, where that is known.
         stored: The outputs' columns as an earlier run wrote them.
-        first: A table with first rows; None: they are taken of the dataset.
+        singly: Gives the rows with some columns, each by itself, for a first record to be found;
+            None: the first ones of the dataset.
         schema: The columns of the records; None: those of the first rows.
         bound: How many records may fail.
         counts: Records of the source (None: not known), those that have rows, and their errors.
         stacked: Name of a device -> records that one run computes on it, as was measured before.
         is_resumed: Whether Ray filters out records that are done.
+        notes: Told that no record can be computed; None: an error says so.
     """
     ray = ray_module()
     offers = ray.cluster_resources()
     pool = pool_for(predictor, offers)
     check_schedulable(pool, offers, is_resumed)
     survey(ray, pool.mode)
-    table = first_rows(dataset) if first is None else first
-    if schema is None:
+    if singly is None or schema is None:
+        table = first_rows(dataset)
         schema = {name: table.schema.field(name).type for name in table.schema.names}
-    with Worker(predictor, "numpy") as worker:
+        singly = partial(_singly, table)
+    with Worker(predictor, NUMPY) as worker:
         layout = worker.layout(schema)
-        record = first_record(layout, table)
         example: tuple[dict[str, Any], dict[str, Any] | None] | None = None
-        if isinstance(record, Record):
-            fixed = all(is_known(column, dict(schema), source) for column in layout.inputs)
-            outputs = worker.answer(record.feeds)
-            layout = worker.with_outputs(layout, record, outputs, fixed)
-            example = (record.feeds, None if predictor.checked is None else outputs)
-        elif stored is None:
-            raise VknnError(f"none of the first {table.num_rows} records can be computed: {record}")
+        fixed = all(is_known(column, dict(schema), source) for column in layout.inputs)
+        found = first_record(worker, layout, singly(layout), fixed)
+        if isinstance(found, FirstRecord):
+            layout = found.layout
+            example = found.record.feeds, None if predictor.checked is None else found.outputs
+        elif stored is None and found is not None:
+            if notes is None:
+                raise VknnError(f"none of the first records can be computed: {found}")
+            notes.append(NONE_COMPUTED.format(found))
+    layout = replace(layout, fills=source is None)
     if stored is not None:
         layout = layout.outputs_of(stored)
     keeper = _keeper(ray).remote(predictor.per_device, bound or ErrorBound(), *counts, stacked)
@@ -158,16 +172,10 @@ def first_rows(dataset: Any) -> Any:
     return arrow().concat_tables(tables, promote_options="default")
 
 
-def first_record(layout: JobLayout, table: Any) -> Record | Exception:
-    """The first record of a table that has inputs, or the error of its first one."""
-    cells = [cells_of(table.column(column.column)) for column in layout.inputs]
-    first: Exception = InputError("there are no rows")
-    for number, row in enumerate(zip(*cells, strict=True)):
-        record = record_of(layout.inputs, row)
-        if record.error is None:
-            return record
-        first = record.error if number == 0 else first
-    return first
+def _singly(table: Any, layout: JobLayout) -> Iterator[Rows]:
+    """The rows of a table, each by itself, with the columns that are read."""
+    own = table.select(list(layout.read))
+    return (Rows(own.slice(number, 1)) for number in range(table.num_rows))
 
 
 def decode_stage(table: Any, layout: JobLayout) -> Any:

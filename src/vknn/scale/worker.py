@@ -15,7 +15,7 @@ import numpy as np
 
 from vknn.answers import Recipe, decode, find_recipe
 from vknn.answers.labels import read_labels
-from vknn.errors import DeviceLostError, RunCancelledError, VknnError
+from vknn.errors import DeviceLostError, InputError, RunCancelledError, VknnError
 from vknn.runtime.stream_clock import StreamClock
 from vknn.scale.columns import output_columns
 from vknn.scale.layout import JobLayout, input_layout
@@ -71,7 +71,10 @@ class Worker:
             raise
 
     def layout(self, schema: Mapping[str, Any]) -> JobLayout:
-        """Columns of a source for the model's inputs."""
+        """Columns of a source for the model's inputs. Raises InputError."""
+        names = [spec.name for spec in self.session.outputs]
+        if unknown := [n for n in self.predictor.outputs or () if n not in names]:
+            raise InputError(f"there is no output {unknown[0]!r}; there are {', '.join(names)}")
         return input_layout(self.session, self.predictor, schema, self.recipe)
 
     def with_outputs(
@@ -178,7 +181,7 @@ class Worker:
                 return self.cells(layout, record, found), None
             except (VknnError, MemoryError) as error:
                 found = error
-        return {}, error_row(found, record.attempts + 1)
+        return {}, error_row(found, record.attempts + 1, self.session.model.file)
 
     def times(self) -> WorkTimes:
         """Account of its time so far."""

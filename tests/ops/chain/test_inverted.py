@@ -21,7 +21,7 @@ from tests.ops.chain.pairs import (
 )
 
 from vknn.lowering import LoweringOptions, lower
-from vknn.lowering.kernels.chain import inverted, inverted_tiles
+from vknn.lowering.kernels.chain import inverted, inverted_registers
 from vknn.ops.chain import Chain
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Log, Mul
@@ -78,7 +78,7 @@ def test_against_numpy(name: str, precision: str) -> None:
     ("name", "most"), [("wide", 0), ("strided", 0), ("dilated", 0), ("5x5", 25)]
 )
 def test_taps_by_rows_and_together(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inverted_tiles, "MANY_TAPS", most)
+    monkeypatch.setattr(inverted_registers, "MANY_TAPS", most)
     op, arrays = case(name, (RELU,), (RELU6,))
     check(KIND, op, *arrays, constants=CONSTANTS)
 

@@ -10,9 +10,9 @@ from vknn.lowering.choose.tuned_choices import chosen
 from vknn.lowering.kernels import find_rule
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.epilogue import problem_of
-from vknn.lowering.kit.layouts import Layout, on_device, storage_bytes
+from vknn.lowering.kit.layouts import Layout, holds, on_device, storage_bytes
 from vknn.lowering.kit.problem import LoweringOptions, Problem
-from vknn.ops.elementwise import Fused
+from vknn.ops.elementwise import Cast, Fused
 from vknn.ops.elementwise.zeros import has_zero_factor
 from vknn.plan import DeviceLimits
 
@@ -68,7 +68,17 @@ def _possible(node: Node) -> bool:
     except ShapeError:
         return False
     types: Sequence[TensorType] = [*present, *outputs]
-    return all(t.is_static and on_device(t) and t.size > 0 for t in types)
+    fit = all(map(on_device, types)) or is_widened(node)
+    return fit and all(t.is_static and t.size > 0 for t in types)
+
+
+def is_widened(node: Node) -> bool:
+    """True for a cast to a type of the host's alone that is a port's work: it reads the elements of
+    the narrower type, and its array on the host has the wider one (int32 to int64)."""
+    if not isinstance(node.op, Cast) or node.inputs[0] is None:
+        return False
+    narrow, wide = node.inputs[0].type.dtype, node.op.to
+    return narrow.on_device and not wide.on_device and holds(wide, narrow)
 
 
 def _hides_specials(op: Op) -> bool:

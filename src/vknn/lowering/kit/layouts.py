@@ -40,6 +40,28 @@ def on_device(type_: TensorType) -> bool:
     return type_.dtype.on_device
 
 
+#: Floats that a buffer has in the same way, wider and narrower; float64 on the host alone.
+_WIDER_FLOATS = frozenset(
+    (wide, narrow)
+    for narrow in (DType.FLOAT16, DType.FLOAT32)
+    for wide in (DType.FLOAT32, DType.FLOAT64)
+    if wide is not narrow
+)
+
+
+def holds(wide: DType, narrow: DType) -> bool:
+    """True where every value of ``narrow`` lies in a device buffer as it would in ``wide``, which
+    may be a type of the host's that ports widen elements to, such as int64."""
+    if wide is narrow or (wide, narrow) in _WIDER_FLOATS:
+        return True
+    if narrow.is_float or not wide.is_integer:
+        return False
+    if narrow is DType.BOOL:
+        return True
+    outer, inner = np.iinfo(wide.numpy), np.iinfo(narrow.numpy)
+    return bool(outer.min <= inner.min and outer.max >= inner.max)
+
+
 def allows(type_: TensorType, layout: Layout) -> bool:
     """C4 needs a channel axis, C4B integers of 8 bits as well."""
     if layout is Layout.C4B and type_.dtype not in (DType.INT8, DType.UINT8):

@@ -14,6 +14,11 @@ from vknn.runtime.vulkan.vk_result import INITIALIZATION_FAILED, check
 from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
 
 VALIDATION_LAYER = "VK_LAYER_KHRONOS_validation"
+#: What newer validation layers have instead of leaving it to the environment.
+LAYER_SETTINGS = "VK_EXT_layer_settings"
+#: Layers from 1.4 on do not look at what shaders read and write unless asked, and then no missing
+#: barrier between dispatches is ever told; and fall silent behind ten messages of a kind.
+SETTINGS = {"syncval_shader_accesses_heuristic": True, "enable_message_limit": False}
 #: Without it loaders leave out drivers that are not wholly Vulkan's (MoltenVK, on Metal).
 PORTABILITY = "VK_KHR_portability_enumeration"
 ENUMERATE_PORTABILITY = 1  # VkInstanceCreateFlagBits
@@ -139,6 +144,8 @@ def _create_info(validate: int, labelled: bool) -> Struct:
         return info
     # Listening through pNext covers the creation and destruction of the instance itself.
     links = [info, messages.messenger_info()]
+    if LAYER_SETTINGS in _extensions(VALIDATION_LAYER):
+        links.append(_settings())
     if validate >= 2:
         synchronization = vk.VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT
         links.append(
@@ -151,10 +158,28 @@ def _create_info(validate: int, labelled: bool) -> Struct:
     return structs.chain(*links)
 
 
-def _extensions() -> set[str]:
+def _settings() -> Struct:
+    """Settings of the validation layer, for the creation of the instance."""
+    settings = [
+        {
+            "pLayerName": VALIDATION_LAYER,
+            "pSettingName": name,
+            "type": vk.VK_LAYER_SETTING_TYPE_BOOL32_EXT,
+            "valueCount": 1,
+            "pValues": structs.array("VkBool32", [value]),
+        }
+        for name, value in SETTINGS.items()
+    ]
+    return structs.make(
+        "VkLayerSettingsCreateInfoEXT", settingCount=len(settings), pSettings=settings
+    )
+
+
+def _extensions(layer: str | None = None) -> set[str]:
+    """Extensions of the loader and its drivers, or of a layer."""
     code, names = structs.listed(
         "VkExtensionProperties",
-        partial(lib.vkEnumerateInstanceExtensionProperties, ffi.NULL),
+        partial(lib.vkEnumerateInstanceExtensionProperties, layer.encode() if layer else ffi.NULL),
         lambda extension: ffi.string(extension.extensionName).decode(),
     )
     check(code, "listing the Vulkan instance's extensions")

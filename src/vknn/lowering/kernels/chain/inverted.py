@@ -22,7 +22,8 @@ from vknn.lowering.kernels.chain.convolutions import (
     is_pointwise,
 )
 from vknn.lowering.kernels.chain.gate import step_constants
-from vknn.lowering.kernels.chain.inverted_tiles import InvertedTile, Sizes, best_tiles, by_rows
+from vknn.lowering.kernels.chain.inverted_registers import by_rows
+from vknn.lowering.kernels.chain.inverted_tiles import InvertedTile, Sizes, best_tiles
 from vknn.lowering.kernels.chain.links import Link
 from vknn.lowering.kernels.convolution.float_dots import takes_dots
 from vknn.lowering.kernels.convolution.packing import pack_conv
@@ -117,7 +118,7 @@ def _emit(emitter: Emitter, found: Inverted, tile: InvertedTile) -> None:
     pack = functools.partial(pack_inverted, found, tile)
     key = f"inverted.{tile.slice}.{tile.row(found.sizes.m4)}.{tile.kind == 'dots'}"
     weights = own.weight(key, pack, *found.sources)
-    rows = by_rows(emitter.problem.machine, tile, found.sizes.depthwise.taps)
+    rows = by_rows(emitter.problem.machine, tile.loaded, found.sizes.depthwise.taps)
     defines = {"tile": {}, "half": {"HALF_SUMS": 1}, "dots": {"DOTS": FLOAT_DOTS}}[tile.kind]
     own.dispatch(
         "chain/inverted",

@@ -9,6 +9,7 @@ import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from vknn.lowering.kernels.chain.inverted_registers import LoadedTile, by_rows
 from vknn.lowering.kernels.convolution.shape import ConvShape
 from vknn.lowering.kernels.matmul.shared_memory_tiles import DOT_WORK
 from vknn.lowering.kit.layouts import ceil_div
@@ -24,9 +25,6 @@ COLS, PIXELS = (1, 2), (1, 2, 4, 6)
 #: registers leave fewer waves than the floors of docs/null-devices.md.
 MOST_SUMS = 10
 _GCN, _RDNA, _RDNA_WIDE, _RDNA_SMALL, _ELSEWHERE = (8, 14), (10, 18), (10, 12), (4, 10), (10, 10)
-#: A depthwise convolution loads the weights of up to so many taps at once, while the sums of the
-#: last one are kept; of more only where there are registers (``Machine.registers``).
-MANY_TAPS, _PLENTY = 9, 1.5
 #: Most pixels of a lane in the first convolution, of a tile, and of its sides.
 MOST_PIXELS, MOST_TILE, MOST_SIDE = 6, 64, 16
 #: Most part of the shared memory that a workgroup takes: others are to run beside it.
@@ -45,16 +43,13 @@ _LOADED = 48
 _BESIDE_SCALAR, _BESIDE, _PLACE = (20.0, 14.0, 40.0), (8.0, 6.0, 16.0), 0.75
 #: Instructions outside of all loops, and waits.
 _OUTSIDE, _OUTSIDE_WAITS = 150.0, 4.0
+#: The same on RDNA: of a vec4 of sums and of a round, and for a load.
+_RDNA_SUM, _RDNA_ROUND, _RDNA_PLACE = 13.0, 21.0, 1.25
+#: There of a workgroup's end: instructions, of a pixel of the first convolution, of a round, of one
+#: of its parts; waits, and those of a round.
+_RDNA_END, _RDNA_PIXEL, _RDNA_LAST, _RDNA_PART, _RDNA_WAITS = 45.0, 23.0, 46.0, 4.3, (0.8, 1.6)
 #: Instructions that make floats of a vec4 of float16 where products do not take it as it is.
 _CONVERTED = 4.0
-#: Waves that a SIMD has registers for, on AMD's GPUs.
-_HELD = 8
-#: Registers of a lane of a full SIMD and of a kernel beside sums and what is loaded, rounded up to
-#: so many, with NVK (65,536 for the 128 lanes of a multiprocessor).
-_NVIDIA_REGISTERS, _NVIDIA_BESIDE, _NVIDIA_UNIT = 512, 12, 8
-#: Vec4s of registers of two waves, those that Turnip takes for one that the kernel names, and what
-#: several rounds of the depthwise convolution keep.
-_ADRENO_REGISTERS, _ADRENO_TAKEN, _ADRENO_ROUNDS = 96, 2, 2
 #: Shared memory of a compute unit, and SIMDs that have it. Turnip's waves do not hang on it.
 _UNIT_SHARED, _UNIT_SIMDS = 1 << 16, 2
 
@@ -128,21 +123,22 @@ class InvertedTile:
         """Vec4s of a slice whose loads stand together."""
         return max(1, _LOADED // ((self.lanes.pixels + 4 * self.lanes.cols) * self.loaded))
 
-    def held(self, machine: Machine) -> int:
-        """Waves of a SIMD that have registers."""
-        if machine.scalar or not machine.registers:
-            return machine.held(_HELD)
+    def registers(self, m4: int, taps: int) -> LoadedTile:
+        """What a lane's registers are for; ``taps``: whose weights are loaded together."""
         lanes = self.lanes
-        first = lanes.first_pixels + 4 * lanes.first_cols
-        last = lanes.pixels + 4 * lanes.cols
-        if machine.adreno:
-            most = lanes.sums + max(lanes.first_sums + first, last)
-            most += _ADRENO_ROUNDS if self.rounds > 1 else 0
-            return max(1, 2 * (_ADRENO_REGISTERS // (_ADRENO_TAKEN * most)))
-        first = 4 * lanes.first_sums + first * self.ahead * self.loaded
-        most = 4 * lanes.sums + max(first, last * self.last_ahead * self.loaded)
-        taken = ceil_div(most + _NVIDIA_BESIDE, _NVIDIA_UNIT) * _NVIDIA_UNIT
-        return max(1, _NVIDIA_REGISTERS // taken)
+        loads = lanes.first_pixels + 4 * lanes.first_cols, lanes.pixels + 4 * lanes.cols
+        return LoadedTile(
+            sums=(lanes.first_sums, lanes.sums),
+            pixels=lanes.first_pixels,
+            loads=loads,
+            ahead=(self.ahead, self.last_ahead),
+            own=self.own,
+            rounds=self.rounds,
+            taps=taps,
+            loaded=self.loaded,
+            lanes=lanes.count,
+            shared=self.shared_bytes(m4),
+        )
 
     def row(self, m4: int) -> int:
         """Vec4s of a row of the last convolution's weights."""
@@ -230,7 +226,35 @@ class Sizes:
 
     def time(self, machine: Machine, tile: InvertedTile) -> float:
         """Microseconds of all workgroups, apart from the dispatch and its bytes."""
-        lanes, groups, slices = tile.lanes, self.groups(tile), self.slices(tile)
+        lanes, groups = tile.lanes, self.groups(tile)
+        each, waits, held = (self._on_rdna if _rdna(machine) else self._on_others)(machine, tile)
+        busy = machine.on_simds(groups * lanes.count, each, waits, max(1, held))
+        drawn = machine.drawn(self.numbers(tile) * (8 if self.half else 16))
+        return max(busy, drawn * machine.crowd(groups))
+
+    def _on_rdna(self, machine: Machine, tile: InvertedTile) -> tuple[float, float, int]:
+        """Instructions of a lane, its waits, and the waves of a SIMD."""
+        lanes, slices, (g, h, ending) = tile.lanes, self.slices(tile), self.epilogues
+        work, taps = self.work(machine, tile), self.depthwise.taps
+        together = self.depthwise.kernel[2] if by_rows(machine, tile.loaded, taps) else taps
+        registers = tile.registers(self.m4, together)
+        others = (4 * g + _RDNA_SUM) * lanes.first_sums
+        others += tile.rounds * (4 * taps + 4 * h + _RDNA_ROUND)
+        instructions = work.products + others + _RDNA_PLACE * work.loads
+        busiest = self._busiest(machine, tile, work, instructions)
+        # A wave alone goes on while caches serve it.
+        served = (busiest - instructions) * machine.issue / machine.wait
+        each = slices * busiest
+        ends = ceil_div(tile.pixels * self.m4, lanes.count)
+        each += ends * (_RDNA_LAST + _RDNA_PART * lanes.parts + 4 * ending)
+        each += _RDNA_END + _RDNA_PIXEL * lanes.first_pixels
+        waits = slices * (registers.waits(machine, self.x4) - served)
+        waits += _RDNA_WAITS[0] + _RDNA_WAITS[1] * ends
+        return each, waits, registers.given(machine)[0]
+
+    def _on_others(self, machine: Machine, tile: InvertedTile) -> tuple[float, float, int]:
+        """The same on other GPUs."""
+        lanes, slices = tile.lanes, self.slices(tile)
         each, waits = self._slice(machine, tile)
         ends = ceil_div(tile.pixels * self.m4, lanes.count)
         each = slices * each + ends * (10 + 8 * lanes.parts + 4 * self.epilogues[2]) + _OUTSIDE
@@ -238,10 +262,16 @@ class Sizes:
         room = max(1, _UNIT_SHARED // tile.shared_bytes(self.m4))
         room = room * ceil_div(lanes.count, machine.wave) // _UNIT_SIMDS
         alone = machine.adreno and machine.registers > 0
-        held = tile.held(machine) if alone else min(tile.held(machine), room)
-        busy = machine.on_simds(groups * lanes.count, each, waits, max(1, held))
-        drawn = machine.drawn(self.numbers(tile) * (8 if self.half else 16))
-        return max(busy, drawn * machine.crowd(groups))
+        held = tile.registers(self.m4, self.depthwise.taps).held(machine)
+        return each, waits, held if alone else min(held, room)
+
+    def _busiest(
+        self, machine: Machine, tile: InvertedTile, work: SliceWork, instructions: float
+    ) -> float:
+        """Of so many instructions, caches and shared memory, in the time of an instruction."""
+        by_cache = work.loads * (4 if self.half else 8) * (2 if machine.converts else 1)
+        by_shared = work.held * (8 if tile.kind == "tile" else 4)
+        return max(instructions, by_cache, by_shared)
 
     def _slice(self, machine: Machine, tile: InvertedTile) -> tuple[float, float]:
         """Instructions of a lane for a slice, and waits."""
@@ -252,12 +282,13 @@ class Sizes:
         instructions = work.products + work.others + _PLACE * work.loads
         if converts(machine, tile.kind, self.half):
             instructions += _CONVERTED * work.loads
-        # Of caches and of shared memory, in the time of an instruction.
-        by_cache = work.loads * (4 if self.half else 8) * (2 if machine.converts else 1)
-        by_shared = work.held * (8 if tile.kind == "tile" else 4)
         waits = 1 + ceil_div(self.x4, tile.ahead)
         waits += ceil_div(tile.slice, lanes.parts * tile.last_ahead)
-        return max(instructions, by_cache, by_shared), waits
+        return self._busiest(machine, tile, work, instructions), waits
+
+
+def _rdna(machine: Machine) -> bool:
+    return machine.scalar and not machine.converts
 
 
 def converts(machine: Machine, kind: str, half: bool) -> bool:
@@ -298,16 +329,6 @@ def _has_registers(machine: Machine, sizes: Sizes, tile: InvertedTile) -> bool:
     else:
         first, both = _RDNA_WIDE if lanes.count >= 256 else _RDNA_SMALL
     return lanes.first_sums <= first and lanes.first_sums + lanes.sums <= both
-
-
-def by_rows(machine: Machine, tile: InvertedTile, taps: int) -> bool:
-    """Whether the weights of a depthwise convolution are loaded row by row of its taps.
-
-    Those of many leave too few registers else, but on AMD's GPUs from RDNA 3 on and in float16.
-    """
-    light = tile.loaded < 4 and not machine.converts
-    room = machine.scalar and (machine.registers >= _PLENTY or light)
-    return taps > MANY_TAPS and not room
 
 
 def _lean(machine: Machine, sizes: Sizes, tile: InvertedTile) -> InvertedTile | None:

@@ -21,7 +21,7 @@ from vknn.lowering.kernels.chain.convolutions import (
     pair_of,
 )
 from vknn.lowering.kernels.chain.gate import MOST_STEPS, step_constants
-from vknn.lowering.kernels.chain.inverted_tiles import MANY_TAPS
+from vknn.lowering.kernels.chain.inverted_registers import MANY_TAPS
 from vknn.lowering.kernels.chain.links import Link
 from vknn.lowering.kernels.convolution.depthwise import pack_depthwise
 from vknn.lowering.kernels.convolution.float_dots import takes_dots

@@ -169,9 +169,15 @@ def packing_cost(problem: Problem) -> float:
 
 def moved_bytes(problem: Problem) -> int:
     """Bytes of the tensors and weights, as each is moved once."""
-    types = (*problem.inputs, *problem.outputs, *problem.epilogue.operands)
+    types, half = (*problem.inputs, *problem.outputs), problem.options.half
+    own = sum(storage_bytes(t, Layout.LINEAR, half) for t in types if t is not None)
+    return own + operand_bytes(problem)
+
+
+def operand_bytes(problem: Problem) -> int:
+    """Bytes of the tensors that the epilogue reads."""
     half = problem.options.half
-    return sum(storage_bytes(t, Layout.LINEAR, half) for t in types if t is not None)
+    return sum(storage_bytes(t, Layout.LINEAR, half) for t in problem.epilogue.operands)
 
 
 def input_layouts(problem: Problem) -> tuple[Layout | None, ...]:

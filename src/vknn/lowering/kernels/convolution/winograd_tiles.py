@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vknn.lowering.kernels.convolution.shape import operand_bytes
 from vknn.lowering.kernels.convolution.tile import RegisterTile
 from vknn.lowering.kernels.convolution.tile_times import TileWork
 from vknn.lowering.kernels.matmul.shared_memory_tiles import BARRIER, HELD, LOAD
@@ -136,7 +137,8 @@ def transform_cost(problem: Problem, tiling: WinogradTiling) -> float:
     moved = pixels + _vector_bytes(tiling) * places
     cost = _gpu_cost(problem, lanes_in * side, lines + 2 * LOAD * side, lanes_in * moved)
     work = lines + LOAD * (side + tiling.size)
-    return cost + _gpu_cost(problem, lanes_out * side, work, lanes_out * moved)
+    moved = lanes_out * moved + operand_bytes(problem)  # which the output's epilogue reads
+    return cost + _gpu_cost(problem, lanes_out * side, work, moved)
 
 
 def _bytes(problem: Problem) -> int:

@@ -19,7 +19,15 @@ from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read1, read4, write
 from vknn.lowering.kit.epilogue import CHANNEL_FLAG, unary_step
 from vknn.lowering.kit.grid_loop import grid
-from vknn.lowering.kit.layouts import PLAIN, Layout, allows, ceil_div, storage_bytes, vector_count
+from vknn.lowering.kit.layouts import (
+    PLAIN,
+    Layout,
+    allows,
+    ceil_div,
+    holds,
+    storage_bytes,
+    vector_count,
+)
 from vknn.lowering.kit.opcodes import BINARY, UNARY
 from vknn.lowering.kit.problem import Epilogue, Problem
 from vknn.lowering.kit.registry import lowers
@@ -70,7 +78,7 @@ def cast(problem: Problem) -> Sequence[Candidate]:
     """No dispatch where the device holds both types alike, one otherwise."""
     x, (y,), op = problem.input(0), problem.outputs, problem.op
     assert isinstance(op, ew.Cast)
-    same = _holds(y.dtype, x.dtype)
+    same = holds(y.dtype, x.dtype)
     machine = problem.machine
     return [
         Candidate(
@@ -208,18 +216,6 @@ def _emit_binary(emitter: Emitter, op: Op, y: TensorType, layout: Layout, plan: 
         defines={"ELEM": int(not is_float), "WIDE": int(plan.wide)},
         epilogue=1 if is_float else None,
     )
-
-
-def _holds(wide: DType, narrow: DType) -> bool:
-    """True where every value of ``narrow`` lies in a device buffer as it does in ``wide``."""
-    if wide is narrow or (wide, narrow) == (DType.FLOAT32, DType.FLOAT16):
-        return True
-    if wide.is_float or narrow.is_float or wide is DType.BOOL:
-        return False
-    if narrow is DType.BOOL:
-        return True
-    outer, inner = np.iinfo(wide.numpy), np.iinfo(narrow.numpy)
-    return bool(outer.min <= inner.min and outer.max >= inner.max)
 
 
 def _emit_cast(emitter: Emitter, op: ew.Cast, x: TensorType, y: TensorType, layout: Layout) -> None:

@@ -41,10 +41,16 @@ _WHOLE_MATRIX_ROUNDS = {SMALL_PART: 64, PART: 161}
 #: ``_MATRIX_ROUNDS`` of those whose columns stay in memory, by rows of a part and depth.
 _IN_MEMORY_ROUNDS: dict[tuple[int, int], tuple[_Pair, _Pair, tuple[_Pair, _Pair], int]] = {
     (SMALL_PART, 8): ((39, 1.1), (48, 1.4), ((86, 2.1), (137, 2.6)), 16),
-    (SMALL_PART, 16): ((84, 1.8), (82, 1.2), ((87, 2.3), (135, 3.0)), 10),
-    (SMALL_PART, 32): ((159, 2.6), (142, 1.9), ((88, 2.3), (139, 3.0)), 8),
-    (PART, 16): ((275, 2.1), (271, 1.65), ((237, 5.7), (288, 6.4)), 6),
+    (SMALL_PART, 16): ((92, 1.95), (94, 1.35), ((78, 2.3), (135, 3.1)), 10),
+    (SMALL_PART, 32): ((155, 2.7), (155, 2.2), ((80, 2.3), (137, 3.25)), 8),
+    (PART, 16): ((299, 2.25), (303, 1.8), ((175, 5.4), (232, 6.2)), 6),
     (PART, 8): ((130, 1.7), (137, 1.1), ((236, 5.7), (288, 6.6)), 8),
+}
+#: Their first two pairs where workgroups share out k.
+_SPLIT_IN_MEMORY: dict[tuple[int, int], tuple[_Pair, _Pair]] = {
+    (SMALL_PART, 16): ((92, 1.95), (84, 1.2)),
+    (SMALL_PART, 32): ((163, 2.75), (172, 2.45)),
+    (PART, 16): ((301, 2.4), (313, 2.7)),
 }
 
 
@@ -118,7 +124,10 @@ class CooperativeTile(SharedMemoryTile):
         brought: float
         if machine.scalar:
             if self.in_memory:
-                plain, placed, outside, held = _IN_MEMORY_ROUNDS[self.part, self.depth]
+                sizes = self.part, self.depth
+                plain, placed, outside, held = _IN_MEMORY_ROUNDS[sizes]
+                if split is not None:
+                    plain, placed = _SPLIT_IN_MEMORY.get(sizes, (plain, placed))
             else:
                 plain, placed, outside, held = _MATRIX_ROUNDS[self.part]
             (more, waits), (around, first) = (placed if taps else plain), outside[taps]

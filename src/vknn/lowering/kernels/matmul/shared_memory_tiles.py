@@ -75,6 +75,9 @@ _SPLIT_HELD = 3
 #: Instructions of a round beside products, reads and writes, elsewhere; waves of a SIMD there.
 ROUND = 8
 _HELD_WAVES = {4: 8, 8: 4, 16: 4}
+#: The same of four vec4s of results on Adreno where all rounds are whole (by Turnip's registers: 19
+#: of 96, which two waves share, and 24 where not).
+_HELD_WHOLE_ADRENO = 10
 #: Rows times vec4s of columns of the smallest tile.
 SMALLEST = 32 * 8
 #: Most vec4s of results of lanes that have registers for what is to be held in shared memory next.
@@ -198,6 +201,8 @@ class SharedMemoryTile:
             waits, outside, held = 1.0, (2 * results, 1.0), _HELD_WAVES[size]
             if results < 8 and machine.wave < SCALAR:
                 held = 7
+            elif size == 4 and machine.adreno and whole:
+                held = _HELD_WHOLE_ADRENO
         if machine.registers < 1:
             held = _HELD_GCN[size] if machine.scalar else machine.held(held)
         own, others = split or (0.0, 0.0)

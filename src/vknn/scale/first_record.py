@@ -1,0 +1,96 @@
+"""First record of a job that can be computed: it says which columns answers have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from vknn.errors import DeviceError, VknnError
+from vknn.scale.layout import JobLayout
+from vknn.scale.reading import Rows
+from vknn.scale.records import Record, cells_of, record_of
+from vknn.scale.worker import Worker
+
+#: Records at which a model may fail before one is computed.
+_TRIES = 32
+
+
+@dataclass(frozen=True)
+class FirstRecord:
+    """A record with its answer.
+
+    Attributes:
+        layout: The columns of a job, those of outputs with it.
+        rows: Its row of the source.
+        record: The record.
+        outputs: Its outputs by name.
+    """
+
+    layout: JobLayout
+    rows: Rows
+    record: Record
+    outputs: dict[str, Any]
+
+
+def first_record(
+    worker: Worker,
+    layout: JobLayout,
+    singly: Iterable[Rows],
+    is_fixed: bool,
+    begin: Callable[[Rows | None], None] | None = None,
+) -> FirstRecord | Exception | None:
+    """The first record that can be computed; the first one's error where none can, None for none.
+
+    Args:
+        worker: What computes it.
+        layout: The columns that are read.
+        singly: The rows, each by itself.
+        is_fixed: Whether the inputs of all records have one shape.
+        begin: Told a row before it is computed, and None behind that.
+
+    Raises the model's error where it fails at one record after another, and not for what they hold.
+    """
+    first: Exception | None = None
+    failed: list[VknnError] = []
+    for rows in singly:
+        (record,) = records_of(layout, rows)
+        assert isinstance(record, Record)
+        if record.error is None:
+            if begin is not None:
+                begin(rows)
+            try:
+                outputs = worker.answer(record.feeds)
+                made = worker.with_outputs(layout, record, outputs, is_fixed)
+                if begin is not None:
+                    begin(None)
+                return FirstRecord(made, rows, record, outputs)
+            except DeviceError:
+                raise
+            except VknnError as error:
+                first = first or error
+                if not isinstance(error, ValueError):  # perhaps not of this record alone
+                    failed.append(error)
+                if len(failed) == _TRIES:
+                    break
+        first = first or record.error
+    if failed:
+        raise failed[0]
+    return first
+
+
+def records_of(
+    layout: JobLayout, rows: Rows, pool: ThreadPoolExecutor | None = None
+) -> list[Future[Record] | Record]:
+    """The records of rows; pictures are decoded by the threads of a pool, where there is one."""
+    cells = [list(cells_of(rows.table.column(c.column))) for c in layout.inputs]
+    found: list[Future[Record] | Record] = []
+    for number, row in enumerate(zip(*cells, strict=True)):
+        if number in rows.errors:
+            found.append(Record(error=rows.errors[number]))
+        elif pool is not None and any(isinstance(value, bytes) for value in row):
+            found.append(pool.submit(record_of, layout.inputs, row))
+        else:
+            found.append(record_of(layout.inputs, row))
+    return found

@@ -1,0 +1,102 @@
+"""Static profiles as files: two of them compared without a device, and files that are damaged."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.profiling.test_static import counted
+
+from vknn.cli import main
+from vknn.errors import VknnError
+from vknn.profiling import StaticEntry, StaticProfile
+
+
+def written(path: Path, *entries: StaticEntry) -> Path:
+    path.write_text(StaticProfile("net", "GPU", entries).to_json())
+    return path
+
+
+def slower(entry: StaticEntry, factor: float) -> StaticEntry:
+    assert entry.modelled is not None
+    time = factor * entry.modelled.time
+    return dataclasses.replace(entry, modelled=dataclasses.replace(entry.modelled, time=time))
+
+
+def test_two_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = written(tmp_path / "before.json", counted(registers=40))
+    after = written(tmp_path / "after.json", counted(registers=32))
+    assert main(["compare", str(before), str(after)]) == 0
+    assert "1 of 1 dispatches differ" in capsys.readouterr().out
+    assert main(["compare", str(before), str(after), "--json"]) == 0
+    (pair,) = json.loads(capsys.readouterr().out)["pairs"]
+    assert (pair["before"]["registers"], pair["after"]["registers"]) == (40, 32)
+    assert StaticProfile.load(before).entries == (counted(registers=40),)
+
+
+@pytest.mark.parametrize(("factor", "code"), [(0.5, 0), (1.0, 0), (1.04, 0), (1.06, 1)])
+def test_a_sum_that_grows(
+    factor: float, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = written(tmp_path / "before.json", counted())
+    after = written(tmp_path / "after.json", slower(counted(), factor))
+    assert main(["compare", str(before), str(after)]) == 0
+    assert main(["compare", str(before), str(after), "--fail-over", "5%"]) == code
+    assert f"({factor - 1:+.1%})" in capsys.readouterr().out
+
+
+def test_what_does_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = written(tmp_path / "one.json", dataclasses.replace(counted(), modelled=None))
+    other = tmp_path / "other.json"
+    other.write_text('{"a": []}')
+    for more, text in (
+        ([str(other)], "one of the two is a static profile"),
+        ([str(one), "--html", "page.html"], "--html is not for static profiles"),
+        ([str(one), "--paired"], "--paired is not for static profiles"),
+        ([str(one), "--fail-over", "5%"], "a dispatch has no modelled time"),
+    ):
+        assert main(["compare", str(one), *more]) == 2
+        assert text in capsys.readouterr().err
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Ways to all that a document is made of."""
+    if not isinstance(value, dict | list):
+        return [path]
+    inner = value.items() if isinstance(value, dict) else enumerate(value)
+    return [path, *(p for key, item in inner for p in places(item, (*path, key)))]
+
+
+@pytest.mark.parametrize("wrong", [None, "x", -1, 1e400, float("nan"), [], {}, [[1]], {"a": 1}])
+def test_damaged_files(wrong: Any, tmp_path: Path) -> None:
+    """Each part in turn is something else: it is refused, or can be shown."""
+    profile = StaticProfile("net", "GPU", (counted(registers=7),))
+    plain = json.loads(profile.to_json())
+    refused: list[str] = []
+    ways = places(plain)[1:]
+    for way in ways:
+        document = json.loads(profile.to_json())
+        target = document
+        for key in way[:-1]:
+            target = target[key]
+        target[way[-1]] = wrong
+        try:
+            found = StaticProfile.from_json(json.dumps(document))
+        except VknnError as error:
+            refused.append(str(error))
+        else:
+            assert str(found) and found.to_json()
+    assert len(refused) > len(ways) // 4 and len(ways) > 40
+    assert all("no static profile as JSON" in text for text in refused)
+
+
+def test_unknown_fields_are_named(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.json", counted())
+    document = json.loads(path.read_text())
+    document["dispatches"][0]["counts"]["more"] = 1
+    path.write_text(json.dumps(document))
+    with pytest.raises(VknnError, match=r"a\.json: .*dispatches\[0\]\.counts\.more: there is no"):
+        StaticProfile.load(path)

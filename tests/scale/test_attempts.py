@@ -1,0 +1,180 @@
+"""Attempts of batches: notes that outlive processes, few messages, and the keeper's account."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from vknn.scale import keeper_link
+from vknn.scale.attempt_note import AttemptNote
+from vknn.scale.keeper import BatchProgress, Keeper
+from vknn.scale.keeper_link import KeeperLink
+from vknn.scale.shares import ErrorBound
+
+#: A process that ends right behind its note.
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from vknn.scale.attempt_note import AttemptNote
+
+note = AttemptNote("w", Path(sys.argv[1]))
+note.write("uuid:1", "w:before")
+note.clear()
+if sys.argv[2] == "busy":
+    note.write("uuid:1", "w:now")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.parametrize(("state", "noted"), [("busy", ("uuid:1", "w:now")), ("idle", ("", ""))])
+def test_a_note_outlives_its_process(tmp_path: Path, state: str, noted: tuple[str, str]) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), state], check=False)
+    assert done.returncode == -signal.SIGKILL
+    note = AttemptNote("w", tmp_path)
+    assert AttemptNote("other", tmp_path).taken() is None
+    assert note.taken() == noted
+    assert note.taken() is None and not list(tmp_path.iterdir()), "it is there once"
+
+
+def test_a_note_of_a_process_that_ends_well(tmp_path: Path) -> None:
+    note = AttemptNote("../w", tmp_path)
+    assert note.write("d", "k") and note.write("d", "k2")
+    assert [path.name for path in tmp_path.iterdir()] == ["vknn-batch-___w"]
+    note.close()
+    note.close()
+    assert not list(tmp_path.iterdir())
+
+
+def test_notes_that_cannot_be_written(tmp_path: Path) -> None:
+    """The worker waits for the keeper then; what others put there is not written to, nor read."""
+    assert not AttemptNote("w", tmp_path / "missing").write("d", "k")
+    assert not AttemptNote("w", tmp_path).write("d", "k" * 2000)
+    target = tmp_path / "target"
+    target.write_text("d\nk")
+    (tmp_path / "vknn-batch-v").symlink_to(target)
+    assert not AttemptNote("v", tmp_path).write("d", "k")
+    assert AttemptNote("v", tmp_path).taken() is None
+    assert target.read_text() == "d\nk"
+    (tmp_path / "vknn-batch-u").write_bytes(b"\xff" * 5000)
+    assert AttemptNote("u", tmp_path).taken() == ("", "")
+
+
+def keeper() -> Keeper:
+    return Keeper(ErrorBound.of(None), 100, rows=0, errors=0)
+
+
+def deaths(kept: Keeper) -> int:
+    return sum(device["deaths"] for device in kept.state()["devices"].values())
+
+
+def test_a_message_that_was_lost_is_made_up_for_by_the_note() -> None:
+    """Two processes ended with a batch of which the first never told: it is computed alone."""
+    kept = keeper()
+    kept.meet("d", "Card")
+    assert not kept.arrive("w")
+    assert kept.arrive("w", ("d", "w:b"))
+    assert not kept.begin("d", "Card", "w:b")["alone"]
+    assert kept.arrive("w")
+    assert kept.begin("d", "Card", "w:b")["alone"]
+    assert deaths(kept) == 2
+
+
+def test_a_note_counts_no_death_twice() -> None:
+    kept = keeper()
+    kept.arrive("w")
+    kept.begin("d", "Card", "w:b")
+    kept.arrive("w", ("d", "w:b"))
+    assert not kept.begin("d", "Card", "w:b")["alone"]
+    assert deaths(kept) == 1
+
+
+def test_a_batch_that_was_done_is_not_blamed() -> None:
+    """Its end was not told when the process ended with another one, or with none."""
+    kept = keeper()
+    kept.arrive("w")
+    for key in ("w:done", "v:other"):
+        kept.begin("d", "Card", key)
+    kept.arrive("w", ("d", "w:now"))
+    kept.begin("d", "Card", "w:done")
+    assert deaths(kept) == 0
+    kept.begin("d", "Card", "w:now")
+    assert deaths(kept) == 1
+    kept.begin("d", "Card", "v:other")
+    assert deaths(kept) == 2, "the note of a worker says nothing of others"
+    kept.arrive("w", ("", ""))
+    kept.begin("d", "Card", "w:now")
+    assert deaths(kept) == 2
+
+
+class FakeActor:
+    """An actor of a keeper, in this process."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[list[str], str | None]] = []
+        self.tell = SimpleNamespace(remote=self._tell)
+
+    def _tell(self, ended: list[tuple[str, BatchProgress]], begun: Any) -> str:
+        self.told.append(([key for key, _ in ended], None if begun is None else begun[2]))
+        return "reference"
+
+
+@pytest.fixture
+def actor(monkeypatch: pytest.MonkeyPatch) -> FakeActor:
+    monkeypatch.setattr(keeper_link, "ray_module", lambda: None)
+    return FakeActor()
+
+
+def test_messages_are_few(actor: FakeActor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper_link, "TELL_SECONDS", 1000.0)
+    link = KeeperLink(actor)
+    progress = BatchProgress("d", rows=1)
+    link._told = -2000.0
+    assert link.begin("d", "Card", "b1", at_once=False) == "reference"
+    link.end("b1", progress)
+    assert link.begin("d", "Card", "b2", at_once=False) is None
+    link.end("b2", progress)
+    assert link.begin("d", "Card", "b3", at_once=True) == "reference"
+    link.end("b3", progress)
+    link.close()
+    link.flush()
+    assert actor.told == [([], "b1"), (["b1", "b2"], "b3"), (["b3"], None)]
+
+
+def test_the_last_end_is_told_soon(actor: FakeActor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keeper_link, "TELL_SECONDS", 0.05)
+    link = KeeperLink(actor)
+    link.begin("d", "Card", "b1", at_once=True)
+    link.end("b1", BatchProgress("d", rows=1))
+    assert actor.told == [([], "b1")]
+    until = time.monotonic() + 20
+    while len(actor.told) < 2 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert actor.told[1:] == [(["b1"], None)]
+    link.close()
+
+
+def test_the_keeper_takes_a_message_as_a_whole() -> None:
+    kept = keeper()
+    ends = [("b1", BatchProgress("d", rows=3)), ("b2", BatchProgress("d", rows=4))]
+    kept.begin("d", "Card", "b1")
+    assert kept.tell(ends, ("d", "Card", "b1")) == kept.begin("d", "Card", "other")
+    assert (kept.state()["rows"], deaths(kept)) == (7, 0)
+    assert kept.tell([]) is None
+
+
+def test_keys_of_this_machine_are_its_own() -> None:
+    """A note in the folder for temporary files is its user's alone."""
+    note = AttemptNote(f"test-{os.getpid()}")
+    try:
+        assert note.write("d", "k")
+        assert os.stat(note._path).st_mode & 0o777 == 0o600
+    finally:
+        note.close()
