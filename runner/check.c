@@ -27,7 +27,7 @@ typedef struct bundle { /* typed views into the file; a section that is missing 
 #define MOST_BYTES ((uint64_t)1 << 48)
 /* Invocations of a run, and what is moved as so many: seconds on a GPU, minutes elsewhere. Closing a net waits. */
 #define MOST_WORK ((uint64_t)1 << 36)
-#define MOST_VISITS ((uint64_t)1 << 29) /* words of SPIR-V that are looked at: pipelines share modules */
+#define MOST_VISITS ((uint64_t)1 << 31) /* words of SPIR-V that are looked at: pipelines share modules */
 #define MOST_PORTS 1024 /* of a plan; and bytes of a name: ports are looked for one by one */
 #define MOST_SLOTS 32 /* of a pipeline, as these are */
 #define MOST_CONSTANTS 128

@@ -175,7 +175,8 @@ VKNN_API vknn_status vknn_borrow(vknn_net *net, vknn_direction direction, const 
 VKNN_API vknn_status vknn_run(vknn_net *net);    /* vknn_submit, vknn_wait */
 VKNN_API vknn_status vknn_submit(vknn_net *net);
 VKNN_API vknn_status vknn_wait(vknn_net *net);   /* no longer than the time limit */
-VKNN_API void vknn_cancel(vknn_net *net);        /* from any thread: vknn_wait returns soon */
+/* From any thread: the wait for a run that has begun returns soon. One that has not begun is not cancelled. */
+VKNN_API void vknn_cancel(vknn_net *net);
 VKNN_API vknn_status vknn_reset(vknn_net *net);  /* state takes its first values again */
 
 /* Runs the bundle's example, in place of what was set. `text`: a line an output, how far it is off; to be freed; may be null. */

@@ -35,9 +35,13 @@ def two_outputs(answers: bool = True) -> bytes:
     more["name"] = ports["name"][ports["direction"] == Direction.INPUT]
     plans = bundle.tables[schema.PLAN].copy()
     plans["ports"] += 1
-    if not answers:
-        plans["examples"] = 1  # the input's alone
-    changed = {"port": np.concatenate([ports, more]).tobytes(), "plan": plans.tobytes()}
+    examples = bundle.tables[schema.EXAMPLE][: None if answers else 1]  # the input's alone
+    plans["examples"] = len(examples)
+    changed = {
+        "port": np.concatenate([ports, more]).tobytes(),
+        "plan": plans.tobytes(),
+        "example": examples.tobytes(),
+    }
     return rebuilt(bundle, changed)
 
 

@@ -270,8 +270,8 @@ def test_mutations_find_a_rule_that_is_missing(path: Path, name: str) -> None:
 def test_the_work_of_checking_has_a_limit(
     bundle: bytes, tmp_path: Path, most: int, field: str
 ) -> None:
-    assert CHECKS.count("(uint64_t)1 << 29") == 1
-    checks = CHECKS.replace("(uint64_t)1 << 29", f"(uint64_t)1 << {most}")
+    assert CHECKS.count("(uint64_t)1 << 31") == 1
+    checks = CHECKS.replace("(uint64_t)1 << 31", f"(uint64_t)1 << {most}")
     built = check_program.program(("-O0",), checks=checks)
     [(status, message)] = check_program.opened([bundle], tmp_path, built)
     assert status == FILE and field in message

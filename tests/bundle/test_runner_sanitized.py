@@ -88,6 +88,7 @@ def test_opened_and_closed(net: Made) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_opened_and_closed_a_thousand_times(net: Made) -> None:
     run(build.program(SOURCE), "opens", net.path, 1000, **ONE_ARENA)
 

@@ -21,7 +21,7 @@ from vknn.runtime.spirv.sweep import instruction_starts
 #: Bindings of a pipeline, its specialization constants, and capabilities of a module, at most.
 MOST_SLOTS, MOST_CONSTANTS, MOST_CAPABILITIES = 32, 128, 64
 #: Words of SPIR-V that a runner looks at, of a bundle, at most: pipelines share modules.
-MOST_VISITS = 1 << 29
+MOST_VISITS = 1 << 31
 _VERSIONS = range(0x10000, 0x10601)
 _CAPABILITY, _ENTRY_POINT, _MODE, _FUNCTION_END = 17, 15, 16, 56
 _COMPUTE, _LOCAL_SIZE, _MAIN = 5, 17, 0x6E69616D
