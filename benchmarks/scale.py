@@ -271,7 +271,7 @@ def _memory(args: argparse.Namespace) -> dict[str, Any]:
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(
-        num_cpus=4, include_dashboard=False, logging_level="error", log_to_driver=False,
+        address="local", num_cpus=4, include_dashboard=False, logging_level="error", log_to_driver=False,
         object_store_memory=400 << 20, resources={"vulkan": 1.0},
     )  # fmt: skip
     shape = NETWORKS["squeezenet"][1]

@@ -54,7 +54,7 @@ def cluster(**resources: float) -> Iterator[Any]:
     import ray
 
     ray.init(
-        num_cpus=4, include_dashboard=False, logging_level="error", log_to_driver=False,
+        address="local", num_cpus=4, include_dashboard=False, logging_level="error", log_to_driver=False,
         resources=resources,
     )  # fmt: skip
     try:
