@@ -5,6 +5,8 @@
     python benchmarks/scale.py --only memory --rows 20000
     python benchmarks/scale.py --only drill
     python benchmarks/scale.py --save
+    python benchmarks/scale.py --only ray --networks squeezenet --rounds 1 --save --add
+    python benchmarks/scale.py --only scheduling --workers 1 2 --save --add
 
 A rate is that of rows after the start: two jobs of different sizes, the difference of rows by that
 of times, with a bare loop over ``Session.run`` between them, and for Ray the same loop in an actor
@@ -47,8 +49,10 @@ NETWORKS = {
 }
 #: Share of a bare loop's rows a second that jobs are to reach.
 GOALS = {"squeezenet": 0.9, "digits": 0.6}
-#: Seconds of a batch, batches of a worker, and of these at the end, where some workers have none.
-_SLEEP, _BATCHES, _LAST = 0.05, 800, 40
+#: Seconds of a batch, and batches of a worker at the end, where some workers have none.
+_SLEEP, _LAST = 0.05, 40
+#: Batches of a worker; of many workers the first ones compute while the last ones begin.
+_FEW_BATCHES, _MANY_BATCHES, _MANY = 400, 800, 8
 
 
 def main() -> int:
@@ -61,6 +65,8 @@ def main() -> int:
     for name in args.only:
         print(f"{name}:", flush=True)
         result = parts[name](args)
+        if args.add:
+            result = _joined(_document().get(name, {}).get("result", {}), result)
         print(json.dumps(result, indent=2), flush=True)
         if args.save:
             _keep(name, result)
@@ -75,18 +81,36 @@ def _arguments() -> argparse.Namespace:
     add("--rounds", type=int, default=3, help="rounds of each pair of jobs (3)")
     add("--rows", type=int, default=20_000, help="rows of the memory part (20000)")
     add("--drill-rows", type=int, default=2_000, help="rows of the fault drill (2000)")
+    add("--networks", nargs="+", choices=list(NETWORKS), default=list(NETWORKS), metavar="NAME")
+    add("--workers", nargs="+", type=int, default=[1, 2, 4, 8, 16], help="of scheduling")
+    add("--add", action="store_true", help="join it with what is kept: rounds, numbers of workers")
     add("--save", action="store_true", help="keep it under benchmarks/results/<device>/")
     return parser.parse_args()
 
 
 def _keep(name: str, result: Any) -> None:
     """Writing of a part's result beside those of the others."""
-    path = _kept()
-    kept = json.loads(path.read_text()) if path.exists() else {}
+    path, kept = _kept(), _document()
     kept[name] = {"date": datetime.date.today().isoformat(), "result": result}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(kept, indent=2) + "\n")
     print(f"written: {path}", flush=True)
+
+
+def _document() -> dict[str, Any]:
+    """All that is kept."""
+    path = _kept()
+    return dict(json.loads(path.read_text())) if path.exists() else {}
+
+
+def _joined(kept: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+    """A part's result with what is kept: rounds behind those before them."""
+    for name, found in result.items():
+        if isinstance(found, dict) and "rounds" in found:
+            before = kept.get(name, {}).get("rounds", {})
+            rounds = {way: [*before.get(way, ()), *more] for way, more in found["rounds"].items()}
+            result[name] = _summary(name, rounds)
+    return {**kept, **result}
 
 
 def _kept() -> Path:
@@ -98,7 +122,8 @@ def _kept() -> Path:
 def _rates(engine: str, args: argparse.Namespace) -> dict[str, Any]:
     """Rows a second of jobs and of bare loops, by turns."""
     found = {}
-    for name, (model, shape, small, large, batch) in NETWORKS.items():
+    for name in args.networks:
+        model, shape, small, large, batch = NETWORKS[name]
         with tempfile.TemporaryDirectory() as folder, vknn.Session(model) as session:
             rows = np.random.default_rng(0).random((large, *shape), np.float32)
             for count in (small, large):
@@ -117,15 +142,21 @@ def _rates(engine: str, args: argparse.Namespace) -> dict[str, Any]:
                 if engine == "ray":
                     rate = plain.loop_rate(model, shape, large - small, batch)
                     rates.setdefault("ray alone", []).append(rate)
-        best, median = max(rates["job"]), statistics.median(rates["job"])
-        bare, middle = max(rates["bare"]), statistics.median(rates["bare"])
-        found[name] = {
-            "rows_per_second": best, "median": median, "bare": bare, "bare_median": middle,
-            "share": best / bare, "median_share": median / middle, "goal": GOALS[name],
-        }  # fmt: skip
-        if alone := rates.get("ray alone"):
-            found[name] |= {"ray_alone": max(alone), "ray_alone_median": statistics.median(alone)}
+        found[name] = _summary(name, rates)
     return found
+
+
+def _summary(name: str, rates: dict[str, list[float]]) -> dict[str, Any]:
+    """What a network's rates say, in rows a second."""
+    best, median = max(rates["job"]), statistics.median(rates["job"])
+    bare, middle = max(rates["bare"]), statistics.median(rates["bare"])
+    found = {
+        "rows_per_second": best, "median": median, "bare": bare, "bare_median": middle,
+        "share": best / bare, "median_share": median / middle, "goal": GOALS[name],
+    }  # fmt: skip
+    if alone := rates.get("ray alone"):
+        found |= {"ray_alone": max(alone), "ray_alone_median": statistics.median(alone)}
+    return {**found, "rounds": rates}
 
 
 def _loop(session: vknn.Session, rows: np.ndarray) -> None:
@@ -215,14 +246,17 @@ def _scheduling(args: argparse.Namespace) -> dict[str, Any]:
         model = _written(Path(folder), "Input in 0 1 data 0=8\nSleeper sleep 1 1 data out\n")
         layers = Path(folder) / "layers.py"
         layers.write_text(_SLEEPER.format(sleep=_SLEEP))
-        for workers in (1, 2, 4, 8, 16):
+        for workers in args.workers:
             config = scale.Predictor(
                 model, columns={"data": "data"}, layers=[layers], device="vulkan",
                 per_device=16, workers=workers, batch_size=1,
             )  # fmt: skip
             ways: dict[str, Callable[[Any], Any]] = {
                 "share": partial(scale.predict, model=config),
-                "ray_alone": partial(plain.sleeping, ray, workers=workers, seconds=_SLEEP),
+                "ray_alone": partial(plain.sleeping, ray, workers=workers, seconds=_SLEEP, calls=1),
+                "ray_alone_two_calls": partial(
+                    plain.sleeping, ray, workers=workers, seconds=_SLEEP, calls=2
+                ),
             }
             rates = {name: _batches_per_second(ray, way, workers) for name, way in ways.items()}
             shares = {name: rate * _SLEEP / workers for name, rate in rates.items()}
@@ -232,7 +266,7 @@ def _scheduling(args: argparse.Namespace) -> dict[str, Any]:
 
 def _batches_per_second(ray: Any, way: Callable[[Any], Any], workers: int) -> float:
     """Batches of one row a second, from where all workers work to where some have nothing left."""
-    count = _BATCHES * workers
+    count = (_MANY_BATCHES if workers >= _MANY else _FEW_BATCHES) * workers
     dataset = ray.data.range(count, override_num_blocks=count // 10).map_batches(_numbers)
     seen: set[str] = set()
     rows, begin = 0, (0.0, 0)
@@ -271,8 +305,8 @@ def _memory(args: argparse.Namespace) -> dict[str, Any]:
 
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(
-        num_cpus=4, include_dashboard=False, logging_level="error", log_to_driver=False,
-        object_store_memory=400 << 20, resources={"vulkan": 1.0},
+        address="local", num_cpus=4, include_dashboard=False, logging_level="error",
+        log_to_driver=False, object_store_memory=400 << 20, resources={"vulkan": 1.0},
     )  # fmt: skip
     shape = NETWORKS["squeezenet"][1]
     samples: list[tuple[float, int]] = []

@@ -54,8 +54,8 @@ def cluster(**resources: float) -> Iterator[Any]:
     import ray
 
     ray.init(
-        num_cpus=4, include_dashboard=False, logging_level="error", log_to_driver=False,
-        resources=resources,
+        address="local", num_cpus=4, include_dashboard=False, logging_level="error",
+        log_to_driver=False, resources=resources,
     )  # fmt: skip
     try:
         yield ray
@@ -84,9 +84,13 @@ def loop_rate(model: Path, shape: tuple[int, ...], rows: int, batch: int) -> flo
     return sum(ends[t] for t in times[1:]) / (times[-1] - times[0])
 
 
-def sleeping(ray: Any, dataset: Any, workers: int, seconds: float) -> Any:
-    """A dataset whose rows sleep, one a batch, in so many actors of a class of a few lines."""
+def sleeping(ray: Any, dataset: Any, workers: int, seconds: float, calls: int) -> Any:
+    """A dataset whose rows sleep, one a batch, in so many actors of a class of a few lines.
+
+    ``calls``: tasks that an actor has under way at once; one of them sleeps. Ray's own is 1, and
+    vknn.scale has 2.
+    """
     return dataset.map_batches(
         Sleep, fn_constructor_args=(seconds,), batch_size=1, num_cpus=0.01,
-        compute=ray.data.ActorPoolStrategy(size=workers),
+        compute=ray.data.ActorPoolStrategy(size=workers, max_concurrent_calls_per_actor=calls),
     )  # fmt: skip

@@ -63,7 +63,7 @@ class KeeperLink:
         self.flush()
 
     def ask(self, method: str, *arguments: Any) -> Any:
-        """What the keeper says, as of :meth:`answer`."""
+        """Answer of the keeper to a message, as of :meth:`answer`."""
         return self.answer(self.send(method, *arguments))
 
     def send(self, method: str, *arguments: Any) -> Any:
@@ -71,7 +71,7 @@ class KeeperLink:
         return getattr(self._keeper, method).remote(*arguments)
 
     def answer(self, told: Any) -> Any:
-        """What the keeper says. Raises JobError where its process ended: what it knew is lost.
+        """Answer to a message. Raises JobError where the keeper ended: what it knew is lost.
 
         Where it cannot be reached this machine goes: an error would end the job, and Ray begins a
         process that ended anew, on another machine.
