@@ -31,6 +31,8 @@ class Folder:
     def __init__(self, target: str | os.PathLike[str]) -> None:
         self.text = os.fspath(target)
         self.filesystem, self.path = place_of(self.text)
+        if self.is_local:  # processes of Ray work in folders of their own
+            self.path = os.path.join(os.getcwd(), self.path)
         self.path = self.path.rstrip("/") or "/"
         self._lock: Any = None
 

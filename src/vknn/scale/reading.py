@@ -99,7 +99,7 @@ def _read_pictures(
         if sizes[path] > MOST_BYTES:
             return InputError(f"{path} has {sizes[path]} bytes; at most {MOST_BYTES} are read")
         try:
-            with source.filesystem.open_input_stream(path) as file:
+            with source.filesystem.open_input_stream(source.place(path)) as file:
                 return bytes(file.read())
         except OSError as error:
             return InputError(f"{path} cannot be read: {error}")
@@ -299,7 +299,7 @@ def _arrays(source: RecordSource, path: str) -> dict[str, Any]:
     """The arrays of a .npy or .npz by name; a .npy's are mapped where that can be."""
     try:
         if path.lower().endswith(".npy") and source.is_local:
-            return {DATA: np.load(path, mmap_mode="r", allow_pickle=False)}
+            return {DATA: np.load(source.place(path), mmap_mode="r", allow_pickle=False)}
         with opened(source, path) as file:
             found = np.load(io.BytesIO(file.read()), allow_pickle=False)
         if isinstance(found, np.ndarray):
