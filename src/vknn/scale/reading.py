@@ -262,7 +262,7 @@ def _checked_ids(source: RecordSource, column: str) -> int:
     count = 0
     for rows in _read_parquet(source, [column], 1 << 16, None):
         ids = rows.table.column(column)
-        if ids.null_count:
+        if ids.null_count or _has_nan(ids):
             raise InputError(f"id column {column!r} has nulls, and ids name records")
         values = ids.to_pylist()
         count += len(values)
@@ -275,6 +275,12 @@ def _checked_ids(source: RecordSource, column: str) -> int:
         if len(seen) < count:
             raise InputError(_doubles(source, column))
     return count
+
+
+def _has_nan(ids: Any) -> bool:
+    """Whether ids are numbers with NaN among them, which is not even the same as itself."""
+    compute = arrow_part("compute")
+    return arrow().types.is_floating(ids.type) and bool(compute.any(compute.is_nan(ids)).as_py())
 
 
 def _doubles(source: RecordSource, column: str) -> str:
