@@ -223,6 +223,11 @@ def test_options_that_are_refused(
     assert not list(tmp_path.glob("out/*.parquet"))
 
 
+def test_a_folder_without_a_name(net: Path, source: Path) -> None:
+    with pytest.raises(InputError, match="the folder for answers has no name"):
+        scale.run(source, net, "", id="id", **HOST)
+
+
 def test_which_engine(net: Path, tmp_path: Path) -> None:
     """A small archive, whose records nobody counted, is no reason to start Ray."""
     pytest.importorskip("PIL")
