@@ -58,6 +58,13 @@ def test_formats(words: list[object], tmp_path: Path) -> None:
         np.testing.assert_array_equal(np.stack(list(arrays["out"])), np.square(vectors(5)))
 
 
+def test_a_format_that_cannot_be_written_there_is_said_at_once(words: list[object]) -> None:
+    words[words.index("--output") + 1] = "mock:///out"
+    done = batch(*words, "--format", "jsonl")
+    assert done.returncode == 2 and done.stdout == ""
+    assert "only answers in a folder of this machine are converted" in done.stderr
+
+
 @pytest.mark.parametrize(
     "more, code, text",
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 pytest.importorskip("pyarrow")
 from tests.scale.jobs import (
     ANY_SQUARES,
+    HOST,
     answers,
     by_id,
     document,
@@ -24,6 +26,9 @@ from tests.scale.jobs import (
 
 from vknn import scale
 from vknn.errors import InputError, ModelFormatError, VknnError
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
 
 
 @pytest.fixture
@@ -185,6 +190,16 @@ def test_a_plan(net: Path, source: Path, tmp_path: Path) -> None:
     assert scale.plan(source, net, tmp_path / "out", **options).done == 50
 
 
+def test_first_rows_of_a_plan(net: Path, tmp_path: Path) -> None:
+    data = pa.array([None, *vectors(5).tolist()], pa.list_(pa.float32()))
+    pq.write_table(pa.table({"id": list("abcdef"), "data": data}), tmp_path / "t.parquet")
+    plan = scale.plan(tmp_path / "t.parquet", net, tmp_path / "out", id="id", **HOST)
+    assert [row["id"] for row in plan.rows] == list("abcd")
+    assert [row["error"] is None for row in plan.rows] == [False, True, True, True]
+    assert "\nrow 'a': InputError: column 'data' is null\nrow 'b': computed" in str(plan)
+    assert json.loads(plan.to_json())["rows"][0]["error"]["type"] == "InputError"
+
+
 @pytest.mark.parametrize(
     "options, text",
     [
@@ -206,6 +221,11 @@ def test_options_that_are_refused(
     with pytest.raises(InputError, match=text):
         job(source, net, tmp_path / "out", **{"id": "id", **options})
     assert not list(tmp_path.glob("out/*.parquet"))
+
+
+def test_a_folder_without_a_name(net: Path, source: Path) -> None:
+    with pytest.raises(InputError, match="the folder for answers has no name"):
+        scale.run(source, net, "", id="id", **HOST)
 
 
 def test_which_engine(net: Path, tmp_path: Path) -> None:

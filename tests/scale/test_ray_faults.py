@@ -70,7 +70,7 @@ def test_records_that_end_processes(ray: Any, tmp_path: Path, records: tuple[int
     for number in range(40):
         if number in records:
             assert rows[number]["error"]["attempts"] == 2
-            assert "ended 2 times" in rows[number]["error"]["message"]
+            assert "ended 2 times (killed, such as" in rows[number]["error"]["message"]
             assert rows[number]["out"] is None
         else:
             assert rows[number]["out"] == [2.0 * number] * 8

@@ -51,6 +51,19 @@ def test_archives_with_a_key_twice(ray: Any, model: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+def test_relative_names(
+    ray: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cluster was begun in another folder, in which its workers work."""
+    monkeypatch.chdir(tmp_path)
+    ray_jobs.write_pictures(Path("pictures"), 5)
+    for engine in ("local", "ray"):
+        report = scale.run("pictures/", model, engine, engine=engine, **LLVMPIPE)
+        assert (report.rows, report.error_count) == (5, 0)
+    ray_jobs.assert_same(tmp_path / "ray", tmp_path / "local", "path", ["out"])
+
+
+@pytest.mark.slow
 def test_an_archive_cut_off(
     ray: Any, model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -113,6 +113,11 @@ def test_encoded_pictures_in_parquet(tmp_path: Path) -> None:
         np.testing.assert_array_equal(tables[0], files[0])
         if own is data:
             np.testing.assert_array_equal(tables, files)
+    held = [{"bytes": one, "path": "a.png"} for one in data]  # as Hugging Face's tables have them
+    write(tmp_path / "t.parquet", pa.array([*held, {"bytes": None, "path": "b.png"}, None]))
+    report = job(tmp_path / "t.parquet", model, tmp_path / "out", id="id", restart=True)
+    assert report.rows == 5 and report.errors == {"InputError": 2}
+    np.testing.assert_array_equal([row["out"] for row in answers(tmp_path / "out")][:3], files)
 
 
 def test_rows_that_do_not_fit(tmp_path: Path) -> None:
@@ -163,6 +168,7 @@ def test_ids(tmp_path: Path, net: Path) -> None:
     values = vectors(4)
     for bad, text in (
         (["a", None, "b", "c"], "has nulls"),
+        ([1.0, float("nan"), 2.0, float("nan")], "has nulls"),
         (["a", "b", "a", "c"], r"occur twice, such as 'a'"),
         ([["a"], ["b"], ["c"], ["d"]], "text or numbers name records"),
     ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 from tests.scale.jobs import answers, by_id, job, picture_net, pictures, png, table, vectors
 
 from vknn.errors import InputError
-from vknn.scale.reading import counted
+from vknn.scale.folder import Folder
+from vknn.scale.reading import counted, read
 from vknn.scale.sources import find_source
 
 pytest.importorskip("PIL")
@@ -175,3 +177,34 @@ def test_answers_do_not_go_into_the_source(tree: Path, tmp_path: Path, inside: s
     out = tree / (inside or "answers")
     job(str(tree / "*.png"), picture_net(tmp_path), out)  # which that pattern does not mean
     assert len(answers(out)) == 2
+
+
+@pytest.mark.parametrize("kind", ["pictures", "parquet", "npy", "npz", "tar"])
+def test_relative_names_mean_the_same_in_every_folder(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processes of a cluster work in folders of their own; ids stay as they are given."""
+    monkeypatch.chdir(tmp_path)
+    values = vectors(2)
+    if kind == "pictures":
+        pictures(Path("in"), 2)
+    elif kind == "tar":
+        with tarfile.open("rows.tar", "w") as archive:
+            archive.addfile(tarfile.TarInfo("a.txt"))
+    elif kind == "parquet":
+        table(Path("rows.parquet"), values)
+    else:
+        np.save("rows.npy", values) if kind == "npy" else np.savez("rows.npz", data=values)
+    source = find_source("in" if kind == "pictures" else f"rows.{kind}")
+    folder = Folder("out")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    data = {"pictures": ["bytes"], "tar": []}.get(kind, ["data"])
+    columns = [source.id or "id", *data]
+    (rows,) = read(source, columns, 10)
+    assert len(rows) == (1 if kind == "tar" else 2) and not rows.errors
+    first = rows.table.column(0)[0].as_py()
+    wanted = {"pictures": "in/0000.png", "parquet": "r0", "tar": "a"}
+    assert first == wanted.get(kind, f"rows.{kind}#0")
+    folder.create()
+    assert (tmp_path / "out" / "_vknn").is_dir() and not list(Path.cwd().iterdir())

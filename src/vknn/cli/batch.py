@@ -16,6 +16,7 @@ from vknn.cli.output import progress, show
 from vknn.cli.supervised import supervised
 from vknn.errors import InputError
 from vknn.scale.convert import FORMATS, convert
+from vknn.scale.folder import Folder
 from vknn.scale.job import ENGINES, run_job
 from vknn.scale.options import BATCH_ROWS, Predictor
 from vknn.scale.outcome import JobError, Outcome
@@ -97,6 +98,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
+    if args.format != "parquet" and not args.dry_run and not Folder(args.output).is_local:
+        raise InputError(
+            f"--format {args.format}: only answers in a folder of this machine are converted, and "
+            f"{args.output} is none"
+        )
     with ExitStack() as stack:
         files = stack.enter_context(model_files(args))
         predictor = _predictor(args, files.model, files.weights)

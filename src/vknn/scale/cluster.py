@@ -175,6 +175,10 @@ class ClusterNode:
     devices: tuple[str, ...]
     error: str = ""
 
+    def text(self) -> str:
+        """The machine in words."""
+        return f"machine {self.name} ({', '.join(self.devices) or self.error})"
+
 
 def look_here() -> ClusterNode:
     """This machine."""

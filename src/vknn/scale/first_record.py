@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -89,7 +89,7 @@ def records_of(
     for number, row in enumerate(zip(*cells, strict=True)):
         if number in rows.errors:
             found.append(Record(error=rows.errors[number]))
-        elif pool is not None and any(isinstance(value, bytes) for value in row):
+        elif pool is not None and any(isinstance(value, bytes | Mapping) for value in row):
             found.append(pool.submit(record_of, layout.inputs, row))
         else:
             found.append(record_of(layout.inputs, row))

@@ -30,7 +30,11 @@ class Folder:
 
     def __init__(self, target: str | os.PathLike[str]) -> None:
         self.text = os.fspath(target)
+        if not self.text:
+            raise InputError("the folder for answers has no name")
         self.filesystem, self.path = place_of(self.text)
+        if self.is_local:  # processes of Ray work in folders of their own
+            self.path = os.path.join(os.getcwd(), self.path)
         self.path = self.path.rstrip("/") or "/"
         self._lock: Any = None
 

@@ -104,7 +104,7 @@ def plan(
     address: str | None = None,
     **options: Any,
 ) -> JobPlan:
-    """Plan of what :func:`run` would do with the same arguments; the first record is computed here.
+    """Plan of what :func:`run` would do with the same arguments; first records are computed here.
 
     Raises:
         vknn.VknnError: As :func:`run`; nothing is written.

@@ -57,13 +57,7 @@ class Killed:
 
     def error_row(self, name: Any, device: str) -> dict[str, Any]:
         """The error of a record that is not tried again."""
-        deaths = self._deaths[str(name)]
-        how = f" ({self._exit})" if self._exit else ""
-        return {
-            "type": "ProcessDied",
-            "message": f"the process that computed it on {device} ended {deaths} times{how}",
-            "attempts": deaths,
-        }
+        return died_row(self._deaths[str(name)], self._exit, device)
 
     def forget(self) -> None:
         """End of the suspicion: all of these records have answers."""
@@ -75,3 +69,19 @@ class Killed:
         if self._written:
             self._folder.write_running({})
             self._written = False
+
+
+def died_row(deaths: int, how: str, on: str = "", beside: str = "") -> dict[str, Any]:
+    """The error of a record at which processes ended.
+
+    Args:
+        deaths: How often.
+        how: How, such as by which signal; empty: that is not known.
+        on: The device.
+        beside: Where that is not known: the device of the process that tells it.
+    """
+    where = f" on {on}" if on else ""
+    ended = f"ended {deaths} times" + (f" ({how})" if how else "")
+    last = f", the last beside {beside}" if beside else ""
+    message = f"the process that computed it{where} {ended}{last}"
+    return {"type": "ProcessDied", "message": message, "attempts": deaths}

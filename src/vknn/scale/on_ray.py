@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from vknn.errors import InputError, VknnError
-from vknn.scale.cluster import joined, pool_for
+from vknn.scale.cluster import check_schedulable, joined, pool_for, survey
 from vknn.scale.doubles import drop_doubles
 from vknn.scale.folder import Folder
 from vknn.scale.job_run import TELL_SECONDS, JobRun
@@ -299,9 +299,15 @@ def _small_blocks() -> Iterator[None]:
 
 
 def planned_workers(predictor: Predictor, address: str | None) -> list[str]:
-    """The workers that a job would have, in words; Ray is started or joined for it."""
+    """The workers that a job would have and the machines with their devices, in words.
+
+    Ray is started or joined for it.
+    """
     with joined(address) as ray:
-        return pool_for(predictor, ray.cluster_resources()).texts()
+        offers = ray.cluster_resources()
+        pool = pool_for(predictor, offers)
+        check_schedulable(pool, offers, is_resumed=False)
+        return [*pool.texts(), *(machine.text() for machine in survey(ray, pool.mode))]
 
 
 def remove_pending(folder: Folder) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from vknn.scale.optional import arrow, ray_module
@@ -41,7 +42,8 @@ def dataset_of(
     options = {"override_num_blocks": count} if count <= _MOST_TASKS else {}
     if source.kind == PARQUET:
         with _one_listing(data.DataContext.get_current()):
-            found = data.read_parquet(list(source.paths), filesystem=source.filesystem, **options)
+            paths = [source.place(path) for path in source.paths]
+            found = data.read_parquet(paths, filesystem=source.filesystem, **options)
         return found.select_columns(list(columns))
     rows = _PICTURES if source.kind == PICTURES else block_rows([schema[c] for c in columns], batch)
     return data.read_datasource(_datasource(source, columns, rows), **options)
@@ -121,9 +123,7 @@ def _parts(source: RecordSource, size: int) -> Iterator[RecordSource]:
     """The source in parts of so many files."""
     for begin in range(0, len(source.paths), size):
         some = slice(begin, begin + size)
-        yield RecordSource(
-            source.kind, source.given, source.paths[some], source.sizes[some], source.filesystem
-        )
+        yield replace(source, paths=source.paths[some], sizes=source.sizes[some])
 
 
 class _Reader:

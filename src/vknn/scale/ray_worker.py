@@ -19,9 +19,10 @@ from vknn.runtime import devices
 from vknn.scale.accelerators import assigned_device
 from vknn.scale.attempt_note import AttemptNote
 from vknn.scale.checking import Checker, is_sampled
+from vknn.scale.exit_note import ExitNote
 from vknn.scale.keeper import BatchProgress
 from vknn.scale.keeper_link import KeeperLink
-from vknn.scale.killed import MOST_DEATHS
+from vknn.scale.killed import MOST_DEATHS, died_row
 from vknn.scale.layout import JobLayout
 from vknn.scale.model_files import ModelCopy
 from vknn.scale.optional import ray_module
@@ -99,7 +100,7 @@ class BatchActor:
         # Stays the same when Ray begins the process anew, and gets the same batch again.
         self._actor = self._ray.get_runtime_context().get_actor_id() or self._name
         self._metrics = WorkerMetrics()
-        self._note = AttemptNote(self._actor)
+        self._note, self._exit = AttemptNote(self._actor), ExitNote(self._actor)
         # A process that follows one which ended waits for the keeper before it computes: some of
         # its batches were tried. Of the first one none was, and its note is enough.
         self._waits = bool(self._keeper.ask("arrive", self._actor, self._note.taken()))
@@ -149,6 +150,7 @@ class BatchActor:
                 self._keeper.ask("suspect", self._worker.device, self._unsure)
         with contextlib.suppress(Exception):
             self._note.close()
+            self._exit.close()
         with contextlib.suppress(Exception):
             self._worker.close()
 
@@ -220,7 +222,8 @@ class BatchActor:
                 for _, found in self._worker.results([record]):
                     cells.append(self._cell(name, record, found, batch))
                 self._keeper.send("end_record", key)
-        except (DeviceLostError, DeviceTimeoutError):
+        except (DeviceLostError, DeviceTimeoutError) as error:
+            self._exit.say(" ".join(f"{type(error).__name__}: {error}".split()))
             # Opened anew in vain. Ray restarts the actor, if need be elsewhere, and the keeper
             # counts; an error would end the job.
             os._exit(1)
@@ -236,12 +239,8 @@ class BatchActor:
         return row
 
     def _died(self, deaths: int) -> dict[str, Any]:
-        return {
-            "type": "ProcessDied",
-            "message": f"the process that computed it ended {deaths} times, the last "
-            f"beside {self._worker.device} ({device_name(self._worker)})",
-            "attempts": deaths,
-        }
+        beside = f"{self._worker.device} ({device_name(self._worker)})"
+        return died_row(deaths, self._exit.last, beside=beside)
 
     def _sample(self, name: Any, record: Record, outputs: Any, batch: str) -> None:
         expected = self._setup.expected

@@ -99,7 +99,7 @@ def _read_pictures(
         if sizes[path] > MOST_BYTES:
             return InputError(f"{path} has {sizes[path]} bytes; at most {MOST_BYTES} are read")
         try:
-            with source.filesystem.open_input_stream(path) as file:
+            with source.filesystem.open_input_stream(source.place(path)) as file:
                 return bytes(file.read())
         except OSError as error:
             return InputError(f"{path} cannot be read: {error}")
@@ -262,7 +262,7 @@ def _checked_ids(source: RecordSource, column: str) -> int:
     count = 0
     for rows in _read_parquet(source, [column], 1 << 16, None):
         ids = rows.table.column(column)
-        if ids.null_count:
+        if ids.null_count or _has_nan(ids):
             raise InputError(f"id column {column!r} has nulls, and ids name records")
         values = ids.to_pylist()
         count += len(values)
@@ -275,6 +275,12 @@ def _checked_ids(source: RecordSource, column: str) -> int:
         if len(seen) < count:
             raise InputError(_doubles(source, column))
     return count
+
+
+def _has_nan(ids: Any) -> bool:
+    """Whether ids are numbers with NaN among them, which is not even the same as itself."""
+    compute = arrow_part("compute")
+    return arrow().types.is_floating(ids.type) and bool(compute.any(compute.is_nan(ids)).as_py())
 
 
 def _doubles(source: RecordSource, column: str) -> str:
@@ -299,7 +305,7 @@ def _arrays(source: RecordSource, path: str) -> dict[str, Any]:
     """The arrays of a .npy or .npz by name; a .npy's are mapped where that can be."""
     try:
         if path.lower().endswith(".npy") and source.is_local:
-            return {DATA: np.load(path, mmap_mode="r", allow_pickle=False)}
+            return {DATA: np.load(source.place(path), mmap_mode="r", allow_pickle=False)}
         with opened(source, path) as file:
             found = np.load(io.BytesIO(file.read()), allow_pickle=False)
         if isinstance(found, np.ndarray):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,8 @@ class InputColumn:
 
         Raises VknnError.
         """
+        if isinstance(value, Mapping) and "bytes" in value:  # as Hugging Face's tables hold files
+            value = value["bytes"]
         if isinstance(value, Exception):
             raise value
         if value is None:

@@ -36,6 +36,7 @@ class RecordSource:
         paths: The files, by name.
         sizes: Their bytes.
         filesystem: Where they lie, of pyarrow.fs.
+        root: The folder that relative paths begin at: processes of Ray have folders of their own.
     """
 
     kind: str
@@ -43,6 +44,11 @@ class RecordSource:
     paths: tuple[str, ...]
     sizes: tuple[int, ...]
     filesystem: Any
+    root: str = ""
+
+    def place(self, path: str) -> str:
+        """The path of a file in the filesystem, whatever folder a process works in."""
+        return os.path.join(self.root, path) if self.is_local else path
 
     @property
     def is_local(self) -> bool:
@@ -85,13 +91,14 @@ def find_source(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     kind = kinds.pop()
     assert kind is not None
     ordered = tuple(sorted(found))
-    return RecordSource(kind, tuple(texts), ordered, tuple(found[p] for p in ordered), filesystem)
+    sizes = tuple(found[path] for path in ordered)
+    return RecordSource(kind, tuple(texts), ordered, sizes, filesystem, os.getcwd())
 
 
 def opened(source: RecordSource, path: str) -> Any:
     """A file of a source, open for reading at any place."""
     try:
-        return source.filesystem.open_input_file(path)
+        return source.filesystem.open_input_file(source.place(path))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error}") from None
 
