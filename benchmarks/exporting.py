@@ -33,8 +33,8 @@ def export_times(
     """Times of an export from a file, and of planning from it and writing the weights, in turn.
 
     Each is the least of all rounds, in milliseconds; what a user waits for, but "export_cpu_ratio",
-    which compares the CPU time of all threads. "export_ms" is where kernels are in memory and an
-    export before left swept modules on disk, "export_first_ms" where none did, and
+    which compares the CPU time of all threads. "export_time_ms" is where kernels are in memory and
+    an export before left swept modules on disk, "export_first_ms" where none did, and
     "export_process_ms" the same with a process of its own, which also reads kernels from disk.
     """
     works = [
@@ -54,12 +54,12 @@ def export_times(
     processes = [[started(work)[0] for work in WORKS] for _ in range(min(rounds, 5))]
     process_alone, process_whole = np.array(processes).min(axis=0).tolist()
     return {
-        "export_ms": whole,
+        "export_time_ms": whole,
         "export_planning_ms": alone,
         "export_first_ms": first,
         "export_process_ms": process_whole,
         "export_process_planning_ms": process_alone,
-        "export_ratio": whole / alone,
+        "export_time_ratio": whole / alone,
         "export_first_ratio": first / alone,
         "export_process_ratio": process_whole / process_alone,
         "export_cpu_ratio": whole_cpu / alone_cpu,

@@ -70,7 +70,7 @@ GOALS = (
     Goal("program_x86_64", 64, "KB", "stripped program, x86-64"),
     Goal("library_x86_64", 64, "KB", "stripped library, x86-64"),
     Goal("bundle_beside_weights", 400, "KB", "a bundle beside its packed weights, a plan"),
-    Goal("export_ratio", 1.50, "", "export, of planning and writing the weights"),
+    Goal("export_time_ratio", 1.50, "", "export, of planning and writing the weights"),
     Goal("export_first_ratio", 1.50, "", "the same without swept modules of an export before"),
     Goal("export_process_ratio", 1.50, "", "the same with a process of its own"),
     Goal("first_warm_ratio", 0.40, "", "first answer, warm caches, of `vknn run`'s"),
@@ -353,7 +353,7 @@ def _export_parts(figures: dict[str, Any], name: str) -> str:
     if figures.get(f"{name}_ms") is None or figures.get(alone) is None:
         return ""
     told = f"{figures[f'{name}_ms']:.1f} against {figures[alone]:.1f} ms"
-    cpu = figures.get("export_cpu_ratio") if name == "export" else None
+    cpu = figures.get("export_cpu_ratio") if name == "export_time" else None
     return f" ({told})" if cpu is None else f" ({told}; of CPU time {cpu:.2f})"
 
 
