@@ -48,7 +48,7 @@ _ADRENO_REGISTERS, _ADRENO_TAKEN, _ADRENO_ROUNDS = 96, 2, 2
 
 @dataclass(frozen=True)
 class LoadedTile:
-    """What a lane's registers are for.
+    """Uses of a lane's registers.
 
     ``sums``: vec4s of the sums of the first and the last convolution. ``pixels``: of the first one.
     ``loads``: vec4s that a step of each loads. ``ahead``: steps whose loads stand together.

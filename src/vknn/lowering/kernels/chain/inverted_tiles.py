@@ -124,7 +124,7 @@ class InvertedTile:
         return max(1, _LOADED // ((self.lanes.pixels + 4 * self.lanes.cols) * self.loaded))
 
     def registers(self, m4: int, taps: int) -> LoadedTile:
-        """What a lane's registers are for; ``taps``: whose weights are loaded together."""
+        """Uses of a lane's registers; ``taps``: whose weights are loaded together."""
         lanes = self.lanes
         loads = lanes.first_pixels + 4 * lanes.first_cols, lanes.pixels + 4 * lanes.cols
         return LoadedTile(
