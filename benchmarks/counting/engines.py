@@ -109,7 +109,7 @@ class Workshop:
 
 
 def ending(done: subprocess.CompletedProcess[str]) -> str:
-    """How a process ended, in a line: by a signal, which a crash of a compiler is, or by a code."""
+    """The way in which a process ended, in a line: by a signal where it crashed, or by a code."""
     code = done.returncode
     how = f"ended by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
     last = (done.stderr or "").strip().splitlines()[-1:] or ["no message"]

@@ -42,6 +42,8 @@ class Machine:
             multiplies them as they are).
         registers: Of a SIMD, by those of RDNA 2; 0 where neither driver nor tables tell of them.
         half: A multiply-add in float16 by one in float32, with an eighth for sums in float32.
+        few_registers: Whether a lane has 128 registers, whatever is in flight (Intel's GPUs), so
+            that kernels of many sums spill.
     """
 
     dispatch: float
@@ -62,6 +64,7 @@ class Machine:
     converts: bool = False
     registers: float = 1.0
     half: float = 0.625
+    few_registers: bool = False
 
     @property
     def fill(self) -> float:
@@ -237,6 +240,8 @@ def _gpu(limits: DeviceLimits) -> Machine:
         found = replace(found, unit=max(1, units.lanes // width))
     if _no_faster_in_half(limits, units):
         found = replace(found, half=1.125)
+    if limits.vendor_id == _INTEL:
+        found = replace(found, few_registers=True)
     return found if limits.subgroup_size != SCALAR else _of_amd(found, width, limits.features)
 
 

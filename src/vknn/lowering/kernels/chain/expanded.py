@@ -131,6 +131,8 @@ def expanded_candidates(problem: Problem, links: Sequence[Link]) -> list[Candida
     if found is None or "shared" in problem.options.disabled:
         return []
     dots = takes_dots(found.first.problem)
+    if problem.half_sums and problem.machine.few_registers:
+        return []  # spills with Intel's compiler
     lanes = (ConvTile(*size, n, float_dots=dots) for n in LANES for size in SIZES)
     tiles = [tile for lane in lanes if (tile := _tile(found.depthwise, lane))]
     tiles = [tile for tile in tiles if _fits(problem.limits, found, tile)]

@@ -69,6 +69,8 @@ def inverted_candidates(problem: Problem, links: Sequence[Link]) -> list[Candida
         return []
     dots = takes_dots(links[0].problem)
     kind = "dots" if dots else "half" if problem.half_sums else "tile"
+    if kind == "half" and problem.machine.few_registers:
+        return []  # any of them spills with Intel's compiler
     tiles = best_tiles(problem.limits, found.sizes, kind)
     return [_candidate(problem, found, tile) for tile in tiles if _fits(problem, found, tile)]
 

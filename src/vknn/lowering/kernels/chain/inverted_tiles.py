@@ -25,6 +25,7 @@ COLS, PIXELS = (1, 2), (1, 2, 4, 6)
 #: registers leave fewer waves than the floors of docs/null-devices.md.
 MOST_SUMS = 10
 _GCN, _RDNA, _RDNA_WIDE, _RDNA_SMALL, _ELSEWHERE = (8, 14), (10, 18), (10, 12), (4, 10), (10, 10)
+_INTEL = (4, 6)
 #: Most pixels of a lane in the first convolution, of a tile, and of its sides.
 MOST_PIXELS, MOST_TILE, MOST_SIDE = 6, 64, 16
 #: Most part of the shared memory that a workgroup takes: others are to run beside it.
@@ -320,7 +321,9 @@ def best_tiles(limits: DeviceLimits, sizes: Sizes, kind: str) -> tuple[InvertedT
 
 def _has_registers(machine: Machine, sizes: Sizes, tile: InvertedTile) -> bool:
     lanes = tile.lanes
-    if not machine.scalar:
+    if machine.few_registers:
+        first, both = _INTEL
+    elif not machine.scalar:
         first, both = _ELSEWHERE
     elif machine.converts:
         first, both = _GCN

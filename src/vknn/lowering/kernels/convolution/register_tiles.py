@@ -115,7 +115,9 @@ def tiles_of_lanes(problem: Problem) -> list[ConvTile]:
     else:
         sizes = [(4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 1)]
         # 16 vec4s of sums leave GCN one wave or two, which is never faster (polaris10, raven).
-        sizes = sizes[int(problem.machine.converts) :]
+        # Intel's compiler spills them, and those of 8 in float16 arithmetic.
+        lean = problem.machine.few_registers
+        sizes = sizes[3 if lean and half_sums else int(lean or problem.machine.converts) :]
         dots = takes_dots(problem)
         tiles = [ConvTile(n, m, lanes, float_dots=dots) for n, m in sizes]
     plain_tiles = [tile for tile in tiles if not tile.shuffle]

@@ -14,6 +14,9 @@ TILES = (
     SharedMemoryTile(8, 1, 16, 8),
     SharedMemoryTile(4, 1, 8, 8),
 )
+#: Most vec4s of results of a lane where it has few registers: Intel's compiler spills with
+#: more, as the next block is prefetched beside them.
+MOST_RESULTS = 4
 
 
 def shared_memory_tiles(problem: Problem, rows: int, columns: int) -> list[SharedMemoryTile]:
@@ -24,5 +27,7 @@ def shared_memory_tiles(problem: Problem, rows: int, columns: int) -> list[Share
     limits = problem.limits
     if limits.kind == "cpu" or "shared" in problem.options.disabled:
         return []
-    found = [*TILES, *cooperative_tiles(problem)]
+    few = problem.machine.few_registers
+    own = [tile for tile in TILES if not few or tile.rows * tile.cols <= MOST_RESULTS]
+    found = [*own, *cooperative_tiles(problem)]
     return [tile for tile in found if tile.fits(limits) and tile.suits(rows, columns)]
