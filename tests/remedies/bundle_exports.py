@@ -62,4 +62,30 @@ BUNDLE_EXPORTS = {
     ),
     "{} {} of {} elements takes {} bytes in a buffer, the target allows {}: give a smaller shape "
     "or another target": "bundle/test_ports.py::test_what_is_too_large_is_named",
+    "{}s {} and {} have the same name in a bundle: name them apart in the model, or leave "
+    "one out with --outputs or --fixed": (
+        "bundle/test_export_names.py::test_ports_of_one_name_are_refused"
+    ),
+    "{} {}... has a name of {} bytes, in a bundle at most {}: give it a shorter one in the model": (
+        "bundle/test_export_names.py::test_names_and_numbers_of_ports_have_an_end"
+    ),
+    "{}: leave outputs out with --outputs, or fix inputs with --fixed": (
+        "bundle/test_export_names.py::test_names_and_numbers_of_ports_have_an_end"
+    ),
+    "the example has no arrays: give some, True for one that is made up, or False for none": (
+        "bundle/test_export_names.py::test_an_example_without_arrays_is_refused"
+    ),
+    ", or leave the example out with --no-example": (
+        "bundle/test_export_names.py::test_an_example_is_work_of_the_host"
+    ),
+    "give smaller shapes with --shape, or cut the network with --outputs": (
+        "bundle/test_export_custom.py::test_work_that_no_run_does"
+    ),
+    "has a variable of descriptor set {}, binding {}; there are bindings 0 to {} of set 0": (
+        "bundle/test_export_custom.py::test_bindings_that_no_bundle_has"
+    ),
+    "the plans have {} pipelines in all, more than a runner looks through: make several "
+    "bundles, of fewer shapes (--shape) or targets (--target)": (
+        "bundle/test_agreement.py::test_more_pipelines_than_a_runner_looks_through"
+    ),
 }

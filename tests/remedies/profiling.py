@@ -92,4 +92,12 @@ PROFILING = {
     "a static profile needs a Vulkan device: NumPy compiles nothing": (
         "profiling/test_static.py::test_numpy_compiles_nothing"
     ),
+    "times of its layers: vknn-run net.vkb --profile run.json, then vknn report run.json\n": (
+        "bundle/test_runner_profile.py::test_an_answer_of_a_test_is_shown"
+    ),
+    "{}: no answer of vknn-run --test: {}": (
+        "bundle/test_runner_profile.py::test_damaged_answers_are_refused"
+    ),
+    "{}: this is the answer of vknn-run --test, in which are no times for {}: take one of "
+    "vknn-run --profile": ("bundle/test_runner_profile.py::test_an_answer_of_a_test_is_shown"),
 }

@@ -36,7 +36,6 @@ SCALE = {
     "{} holds another job: {}; give another folder, or --restart, which removes its answers": (
         "scale/test_jobs.py::test_another_job_is_refused"
     ),
-    "there is no column {}; there are {}": ("scale/test_reading.py::test_ids"),
     "nothing says which column input {} is read from: --input {}=COLUMN does (columns={{}: "
     "COLUMN}); there are {}": ("scale/test_reading.py::test_the_column_of_an_input"),
     "there is no option {}; there are {}": ("scale/test_jobs.py::test_options_that_are_refused"),
@@ -62,4 +61,7 @@ SCALE = {
     ),
     "machine {}: {}; install one there, or start its Ray without the resources that offer "
     "devices": ("scale/test_ray_jobs.py::test_a_machine_without_a_driver"),
+    "--format {}: only answers in a folder of this machine are converted, and {} is none": (
+        "scale/test_command.py::test_a_format_that_cannot_be_written_there_is_said_at_once"
+    ),
 }
