@@ -54,7 +54,9 @@ def opened(job: dict[str, Any], folder: Path) -> Iterator[tuple[Session, dict[st
         if not weights.exists():
             write_random_weights(model, weights)
     options = {"precision": job["precision"], "arithmetic": job["arithmetic"]}
-    with Session(model, weights, device=DEVICE, **options) as session:
+    with Session(
+        model, weights, device=DEVICE, disable=job.get("disable", ()), **options
+    ) as session:
         shapes = {spec.name: tuple(job["shape"]) for spec in session.inputs} if job["shape"] else {}
         yield session, shapes
 
