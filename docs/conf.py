@@ -50,7 +50,15 @@ nitpicky = True
 nitpick_ignore = [
     *(
         ("py:class", f"collections.abc.{n}")
-        for n in ("Callable", "Generator", "Iterable", "Iterator", "Mapping", "Sequence")
+        for n in (
+            "Collection",
+            "Callable",
+            "Generator",
+            "Iterable",
+            "Iterator",
+            "Mapping",
+            "Sequence",
+        )
     ),
     *(("py:class", f"numpy.{name}") for name in ("dtype", "ndarray")),
     ("py:class", "collections.Counter"),
