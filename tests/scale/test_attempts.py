@@ -178,3 +178,14 @@ def test_keys_of_this_machine_are_its_own() -> None:
         assert os.stat(note._path).st_mode & 0o777 == 0o600
     finally:
         note.close()
+
+
+def test_notes_of_workers_long_gone_are_removed(tmp_path: Path) -> None:
+    for name, days in (("old", 8), ("new", 6)):
+        path = tmp_path / f"vknn-batch-{name}"
+        path.write_bytes(b"d\nk")
+        os.utime(path, times=(time.time() - days * 86400,) * 2)
+    (tmp_path / "of another").write_bytes(b"")
+    os.utime(tmp_path / "of another", times=(0, 0))
+    AttemptNote("w", tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["of another", "vknn-batch-new"]

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-import tempfile
 from pathlib import Path
 
-#: Bytes of a note: a device's name and a batch's key.
-_BYTES = 1024
+from vknn.scale.note_file import NOTE_BYTES, NoteFile
 
 
 class AttemptNote:
@@ -26,54 +23,33 @@ class AttemptNote:
     """
 
     def __init__(self, worker: str, folder: Path | None = None) -> None:
-        safe = re.sub(r"[^0-9A-Za-z_-]", "_", worker)
-        self._path = (folder or Path(tempfile.gettempdir())) / f"vknn-batch-{safe}"
-        self._file = -1
+        self._file = NoteFile("batch", worker, folder)
 
     def taken(self) -> tuple[str, str] | None:
         """Device and key that the process before this one noted last; empty ones where it was idle.
 
         None where there is no note; it is there only once.
         """
-        try:
-            file = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW)
-        except OSError:
+        left = self._file.taken()
+        if left is None:
             return None
-        try:
-            is_own = os.fstat(file).st_uid == os.getuid()
-            text = os.read(file, _BYTES).rstrip(b"\0") if is_own else None
-        finally:
-            os.close(file)
-        self._remove()
-        if text is None:
-            return None
-        device, _, key = text.decode("utf-8", "replace").partition("\n")
+        device, _, key = left.rstrip(b"\0").decode("utf-8", "replace").partition("\n")
         return (device, key) if device and key else ("", "")
 
     def write(self, device: str, key: str) -> bool:
         """Note of a batch that is begun. Tells whether it could be written."""
-        text = f"{device}\n{key}".encode().ljust(_BYTES, b"\0")
+        text = f"{device}\n{key}".encode().ljust(NOTE_BYTES, b"\0")
         try:
-            if self._file < 0:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-                self._file = os.open(self._path, flags, 0o600)
-            return len(text) == _BYTES == os.pwrite(self._file, text, 0)
+            return len(text) == NOTE_BYTES == os.pwrite(self._file.opened(), text, 0)
         except OSError:
             return False
 
     def clear(self) -> None:
         """Note that the batch is done."""
-        if self._file >= 0:
+        if self._file.is_open:
             with contextlib.suppress(OSError):
-                os.pwrite(self._file, bytes(_BYTES), 0)
+                os.pwrite(self._file.opened(), bytes(NOTE_BYTES), 0)
 
     def close(self) -> None:
         """Removal of the note; may be called twice."""
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
-            self._remove()
-
-    def _remove(self) -> None:
-        with contextlib.suppress(OSError):
-            self._path.unlink()
+        self._file.close()
