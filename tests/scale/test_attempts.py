@@ -175,7 +175,7 @@ def test_keys_of_this_machine_are_its_own() -> None:
     note = AttemptNote(f"test-{os.getpid()}")
     try:
         assert note.write("d", "k")
-        assert os.stat(note._path).st_mode & 0o777 == 0o600
+        assert os.stat(note._file._path).st_mode & 0o777 == 0o600
     finally:
         note.close()
 
