@@ -7,6 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(_WIN32)
+#include <windows.h>
+#include <shellapi.h>
+#endif
 
 #define COMPLAIN(status, ...) (complain(__VA_ARGS__), status)
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
@@ -125,11 +129,37 @@ static int header_fits(char *text, size_t size, char wanted[3][256]) {
     return fits;
 }
 
+/* Paths are UTF-8 on all systems. */
+#if defined(_WIN32)
+static FILE *open_path(const char *path, const char *mode) {
+    enum { MOST_PATH = 4096 };
+    wchar_t wide[MOST_PATH], how[4];
+    if (!MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, MOST_PATH)) return errno = ENOENT, NULL;
+    MultiByteToWideChar(CP_UTF8, 0, mode, -1, how, 4);
+    return _wfopen(wide, how);
+}
+
+/* The command line as UTF-8, which main() does not get; kept to the end. NULL without memory for it. */
+static char **arguments_of(int *count) {
+    wchar_t **wide = CommandLineToArgvW(GetCommandLineW(), count);
+    char **all = wide ? calloc((size_t)*count + 1, sizeof *all) : NULL;
+    for (int i = 0; all && i < *count; i++) {
+        int size = WideCharToMultiByte(CP_UTF8, 0, wide[i], -1, NULL, 0, NULL, NULL);
+        all[i] = size > 0 ? malloc((size_t)size) : NULL;
+        if (!all[i]) return NULL;
+        WideCharToMultiByte(CP_UTF8, 0, wide[i], -1, all[i], size, NULL, NULL);
+    }
+    return all;
+}
+#else
+#define open_path fopen
+#endif
+
 static int read_npy(const char *path, const vknn_port *port, void *data) {
     unsigned char head[12] = {0};
     char text[MOST_HEADER + 1] = "", want[3][256];
     int fits = 0, whole = 0;
-    FILE *file = fopen(path, "rb");
+    FILE *file = open_path(path, "rb");
     entries(port, want);
     if (file && fread(head, 1, 10, file) == 10 && !memcmp(head, "\x93NUMPY", 6) && head[6] >= 1 &&
         head[6] <= 3 && !head[7] && (head[6] == 1 || fread(head + 10, 1, 2, file) == 2)) {
@@ -149,7 +179,7 @@ static int read_npy(const char *path, const vknn_port *port, void *data) {
 
 static int write_npy(const char *path, const vknn_port *port, const void *data) {
     char text[3][256], head[1024];
-    FILE *file = fopen(path, "wb");
+    FILE *file = open_path(path, "wb");
     entries(port, text);
     int size = sprintf(head, "{%s,%s,%s}", text[0], text[1], text[2]);
     int padded = (size + 11 + 63) / 64 * 64 - 10; /* the data begin at a multiple of 64 */
@@ -253,7 +283,7 @@ static int take_outputs(vknn_net *net, char **given, int labels) {
 
 /* A text to a file, or to standard output where no file is named. */
 static int write_text(const char *path, const char *text, int how) {
-    FILE *file = path ? fopen(path, "w") : stdout;
+    FILE *file = path ? open_path(path, "w") : stdout;
     if (file)
         put(file, text, how);
     int good = file && !ferror(file);
@@ -352,6 +382,11 @@ static int run(vknn_net *net, const arguments *a, char **text) {
 }
 
 int main(int argc, char **argv) {
+#if defined(_WIN32)
+    argv = arguments_of(&argc);
+    if (!argv) return COMPLAIN(1, "the command line cannot be read");
+    SetConsoleOutputCP(CP_UTF8);
+#endif
     /* No more of them than arguments. */
     arguments a = {.inputs = calloc((size_t)argc + 1, sizeof *argv),
                    .outputs = calloc((size_t)argc + 1, sizeof *argv)};
