@@ -274,4 +274,8 @@ def test_fills_and_copies_are_entries() -> None:
     assert profile.violations() == [] and "counters" in str(profile)
     assert StaticProfile.from_json(profile.to_json()) == profile
     (unknown, _) = static_analysis.entries(executable, [], DeviceLimits(), ASSUMPTIONS)
-    assert unknown.modelled is None
+    assert unknown.modelled is not None, "a GPU of no table is estimated"
+    processor = DeviceLimits(kind="cpu")
+    assert [
+        e.modelled for e in static_analysis.entries(executable, [], processor, ASSUMPTIONS)
+    ] == [None, None]

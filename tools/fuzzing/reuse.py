@@ -64,11 +64,11 @@ class _First:
         self._rewritten: list[Graph] = []
 
     def load_and_open(
-        self, load: Callable[..., Any], path: Any, weights: Any, device: Any, memory_limit: Any
+        self, load: Callable[..., Any], path: Any, weights: Any, device: Any, *more: Any
     ) -> Any:
         if self._model is not None:
             return self._model, device
-        self._model, opened = load(path, weights, device, memory_limit)
+        self._model, opened = load(path, weights, device, *more)
         return self._model, opened
 
     def compile_model(
