@@ -90,7 +90,7 @@ typedef struct vkb_header {
     uint32_t sections; /* Entries of the section table */
     uint32_t table_crc; /* CRC-32 (IEEE 802.3) of the section table */
     uint8_t sha256[32]; /* SHA-256 of the whole file, with these 32 bytes as zeros */
-    uint8_t data_sha256[32]; /* SHA-256 of the data section; zeros where there is none */
+    uint8_t data_sha256[32]; /* SHA-256 of the data section; zeros: not given */
     uint8_t reserved[32]; /* Zeros */
 } vkb_header;
 typedef char vkb_header_is_packed[sizeof(vkb_header) == 128 ? 1 : -1];

@@ -96,10 +96,11 @@ def test_offsets_beyond_4_gib(monkeypatch: pytest.MonkeyPatch) -> None:
     last = tables.blob(np.float32([1, 2]))
     row = tables.rows[schema.BLOB][last]
     assert row[0] == 6 << 30
+    tables.rows[schema.BLOB][:0] = [row, row]
     monkeypatch.setattr(writer, "_data", lambda tables: iter(()))
     sections = tables.sections(b"{}")
     layout = writer._layout(sections, tables)
-    front, _ = writer._front(sections, layout, tables, [0], bytes(32))
+    front, _ = writer._front(sections, layout, tables)
     header = np.frombuffer(front[: schema.HEADER.dtype.itemsize], schema.HEADER.dtype)[0]
     table = front[len(header.tobytes()) :][: header["sections"] * schema.SECTION.dtype.itemsize]
     [data] = [e for e in np.frombuffer(table, schema.SECTION.dtype)

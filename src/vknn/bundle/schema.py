@@ -159,7 +159,7 @@ HEADER = TableRecord(
         Field("sections", "u32", "Entries of the section table"),
         Field("table_crc", "u32", "CRC-32 (IEEE 802.3) of the section table"),
         Field("sha256", "u8", "SHA-256 of the whole file, with these 32 bytes as zeros", 32),
-        Field("data_sha256", "u8", "SHA-256 of the data section; zeros where there is none", 32),
+        Field("data_sha256", "u8", "SHA-256 of the data section; zeros: not given", 32),
         Field("reserved", "u8", "Zeros", 32),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,24 +40,22 @@ def write(path: Path, tables: Tables, meta: bytes) -> Written:
     """The bundle of these tables as a file, in place of one that is there.
 
     ``meta``: JSON. Raises OSError; nothing half-written stays. The data, most of the file, are
-    written by a thread while this one computes their hash, which the file begins with; those of a
-    pipe after.
+    written by a thread while this one computes the hash of all, which the file begins with; those
+    of a pipe after.
     """
     sections = dict(sorted(tables.sections(meta).items()))
     layout = _layout(sections, tables)
     with replacing(path, whole=True) as file, ThreadPoolExecutor(1, "vknn-write") as pool:
         seekable = file.seekable()
 
-        def written() -> list[int]:
-            """CRCs of all blobs, whose data are written."""
-            if seekable:
-                file.seek(layout.data)
-                file.writelines(_data(tables))
-            return [zlib.crc32(array.data) for array in tables.arrays]
+        def write_data() -> None:
+            file.seek(layout.data)
+            file.writelines(_data(tables))
 
-        crcs, data_sha256 = pool.submit(written), _sha256(_data(tables))
-        front, sha256 = _front(sections, layout, tables, crcs.result(), data_sha256)
-        if seekable:
+        written = pool.submit(write_data) if seekable else None
+        front, sha256 = _front(sections, layout, tables)
+        if written is not None:
+            written.result()
             file.seek(0)
         file.write(front)
         if not seekable:
@@ -80,14 +78,12 @@ def _front(
     sections: Mapping[int, bytes],
     layout: _Layout,
     tables: Tables,
-    crcs: Sequence[int],
-    data_sha256: bytes,
 ) -> tuple[bytes, bytes]:
-    """What stands in front of the data, and the SHA-256 of the whole; ``crcs``: of all blobs."""
+    """All that stands in front of the data, and the SHA-256 of the whole."""
     filled = {**sections}
     if tables.arrays:
         blobs = np.frombuffer(sections[schema.BLOB.section], schema.BLOB.dtype).copy()
-        blobs["crc"] = crcs
+        blobs["crc"] = [zlib.crc32(array.data) for array in tables.arrays]
         filled[schema.BLOB.section] = blobs.tobytes()
     entries = []
     for kind, body in filled.items():
@@ -105,19 +101,17 @@ def _front(
         at = layout.sections[kind] - start
         bodies[at : at + len(body)] = body
     about = (layout.end, len(entries), zlib.crc32(table))
-    data_sha256 = data_sha256 if tables.arrays else bytes(32)
-    plain = _header(*about, bytes(32), data_sha256)
+    plain = _header(*about, bytes(32))
     sha256 = _sha256((plain, table, bodies), _data(tables))
-    return _header(*about, sha256, data_sha256) + table + bodies, sha256
+    return _header(*about, sha256) + table + bodies, sha256
 
 
-def _header(nbytes: int, sections: int, crc: int, sha256: bytes, data_sha256: bytes) -> bytes:
+def _header(nbytes: int, sections: int, crc: int, sha256: bytes) -> bytes:
     header = np.zeros((), schema.HEADER.dtype)
     header["magic"] = np.frombuffer(schema.MAGIC, np.uint8)
     header["version"], header["header_bytes"] = schema.VERSION, schema.HEADER.dtype.itemsize
     header["file_bytes"], header["sections"], header["table_crc"] = nbytes, sections, crc
     header["sha256"] = np.frombuffer(sha256, np.uint8)
-    header["data_sha256"] = np.frombuffer(data_sha256, np.uint8)
     return header.tobytes()
 
 
