@@ -31,13 +31,11 @@ _STEP = object_of(
     begin=duration,
     microseconds=duration,
 )
-#: What vknn-run writes; times in microseconds.
+#: Fields of all that vknn-run writes: where it ran, and which plan.
+ABOUT = {"device": text, "driver": text, "target": text, "shapes": text, "precision": text}
+#: What vknn-run writes of a profile; times in microseconds.
 _DOCUMENT = object_of(
-    device=text,
-    driver=text,
-    target=text,
-    shapes=text,
-    precision=text,
+    **ABOUT,
     runs=count,
     microseconds=duration,
     steps=list_of(_STEP),

@@ -11,15 +11,11 @@ from rich.text import Text
 from vknn.errors import VknnError
 from vknn.json_file import read_json
 from vknn.printable import one_line
-from vknn.profiling.runner_profile import MAX_BYTES
+from vknn.profiling.runner_profile import ABOUT, MAX_BYTES
 from vknn.profiling.schema import Wrong, count, flag, list_of, maybe, object_of, text
 
 _DOCUMENT = object_of(
-    device=text,
-    driver=text,
-    target=text,
-    shapes=text,
-    precision=text,
+    **ABOUT,
     ok=flag,
     error=maybe(text),
     outputs=list_of(object_of(output=text, compared=flag)),
