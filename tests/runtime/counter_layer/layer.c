@@ -60,7 +60,7 @@ struct buffer {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct pool *pools[MOST_POOLS];
 static struct buffer buffers[MOST_BUFFERS];
-static int held, wrong;
+static int held, wrong, devices;
 static VkInstance instance;
 static PFN_vkGetInstanceProcAddr next_instance;
 static PFN_vkGetDeviceProcAddr next_device;
@@ -319,7 +319,10 @@ static VKAPI_ATTR VkResult VKAPI_CALL wrap_QueueSubmit(VkQueue q, uint32_t n, co
 }
 
 static VKAPI_ATTR void VKAPI_CALL wrap_DestroyDevice(VkDevice d, const VkAllocationCallbacks *a) {
-    memset(buffers, 0, sizeof buffers);
+    /* Another thread may try a device out meanwhile: its end is not that of others' buffers. */
+    pthread_mutex_lock(&lock);
+    if (--devices == 0) memset(buffers, 0, sizeof buffers);
+    pthread_mutex_unlock(&lock);
     next_DestroyDevice(d, a);
 }
 
@@ -360,6 +363,9 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
     if (code != VK_SUCCESS) return code;
 #define FIND(f) next_##f = (PFN_vk##f)next_device(*made, "vk" #f);
     DEVICE(FIND)
+    pthread_mutex_lock(&lock);
+    devices++;
+    pthread_mutex_unlock(&lock);
     return code;
 }
 
