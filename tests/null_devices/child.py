@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tests import frozen
 from tests.lowering.op_cases import with_epilogues
-from tests.null_devices import frozen, memory_paths
+from tests.null_devices import memory_paths
 from tests.null_devices.compiling import FOUND, Compiling, below_floors
 from tests.null_devices.gpu_cases import FAMILIES
 

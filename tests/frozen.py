@@ -43,7 +43,7 @@ def frozen(spirv: bytes, constants: Iterable[tuple[int, int | float]]) -> bytes:
     return _frozen(spirv, tuple(constants))
 
 
-@functools.cache  # a model's pipelines have their keys made by each way to memory
+@functools.lru_cache(256)  # a model's pipelines have their keys made by each way to memory
 def _frozen(spirv: bytes, constants: tuple[tuple[int, int | float], ...]) -> bytes:
     code = np.frombuffer(specialized(spirv, constants), np.uint32)
     first = int(np.flatnonzero(code == words.first_word(words.FUNCTION, 4))[0])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.null_devices import frozen
+from tests import frozen
 from tests.small_model import SHAPE, write_small_model
 
 import vknn
