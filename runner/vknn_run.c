@@ -772,12 +772,48 @@ static void save_cache(vknn_context *c) {
     allocated(&c->options, data, 0);
 }
 
+/* What memory is for. */
+enum purpose { DEVICE, SHARED, WRITTEN, UPLOAD, DOWNLOAD };
+
+/* The best type of those that a buffer allows, or -1. Memory is shared where it is of the heap that the device's
+ * own comes from, and of no window onto another, and where the host caches it or has none apart from it. That of
+ * discrete GPUs, all of which the host may reach, it reads over the bus, uncached: there staging is faster, and
+ * weights and activations stay in memory that is the device's alone. */
+static int memory_type(const vknn_context *c, uint32_t allowed, enum purpose purpose) {
+    enum {
+        LOCAL = 1,
+        VISIBLE = 2,
+        COHERENT = 4,
+        CACHED = 8,
+        ODD = 0xf0 /* protected, lazy, for debugging */
+    };
+    static const uint32_t needs[] = {0, LOCAL | VISIBLE, LOCAL | VISIBLE, VISIBLE, VISIBLE};
+    static const uint8_t first[] = {LOCAL, CACHED, COHERENT, COHERENT, CACHED},
+                         then[] = {0, COHERENT, 0, 0, COHERENT};
+    const VkMemoryType *types = c->memory.memoryTypes;
+    int best = -1, most = -1, apart = 0;
+    for (int i = 0; i < (int)c->memory.memoryTypeCount; i++) {
+        uint32_t flags = types[i].propertyFlags;
+        /* Staging memory that is the device's own sits behind the bus, or in a small window. */
+        int grade = 4 * !!(flags & first[purpose]) + 2 * !!(flags & then[purpose]) +
+                    (purpose < UPLOAD || !(flags & LOCAL));
+        if (!(allowed >> i & 1) || flags & ODD) continue;
+        apart |= (flags & (LOCAL | VISIBLE)) == VISIBLE;
+        if ((flags & needs[purpose]) != needs[purpose] || grade <= most) continue;
+        best = i;
+        most = grade;
+    }
+    if (purpose == SHARED && best >= 0 &&
+        ((apart && most < 4 + 2 + 1) ||
+            types[best].heapIndex != types[memory_type(c, allowed, DEVICE)].heapIndex))
+        best = -1;
+    return best;
+}
+
 static vknn_status open_context(vknn_context *c, vknn_message *why) {
     const vknn_context_options *o = &c->options;
     VkPhysicalDeviceMemoryProperties2 memory = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2};
-    uint32_t both = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT, is;
-    int one = 1; /* memory, and no other */
     if (!o->instance != !o->physical_device || !o->instance != !o->logical_device ||
         !o->instance != !o->queue)
         FAIL(VKNN_ERROR_ARGUMENT,
@@ -797,18 +833,9 @@ static vknn_status open_context(vknn_context *c, vknn_message *why) {
         c->features |= (uint64_t)(c->facts.subgroup.supportedOperations & 0x3f) * VKB_FEATURE_SUBGROUP_BASIC;
     c->vk.GetPhysicalDeviceMemoryProperties2(c->physical, &memory);
     c->memory = memory.memoryProperties;
-    /* In place where the host reaches the device's memory and no heap lies apart from it; integrated GPUs
-     * may list the host's share of one memory as such. Discrete ones may show theirs, all of it even, but the
-     * host reads it over the bus, uncached: there staging is faster, and weights and activations stay in
-     * memory that is the device's alone. What finds no room in place is staged. */
-    is = kind(&c->facts);
-    for (uint32_t i = 0; i < c->memory.memoryHeapCount; i++)
-        one &= !!(c->memory.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT);
-    one |= is == VK_PHYSICAL_DEVICE_TYPE_CPU || is == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU;
-    for (uint32_t i = 0; i < c->memory.memoryTypeCount; i++)
-        c->unified |= one && (c->memory.memoryTypes[i].propertyFlags & both) == both;
+    c->unified = memory_type(c, ~0u, SHARED) >= 0;
     TRY(list_matrices(c, why));
-    note(c, "device: %s, %s, memory %s", c->facts.base.deviceName, device_kinds[is],
+    note(c, "device: %s, %s, memory %s", c->facts.base.deviceName, device_kinds[kind(&c->facts)],
         c->unified ? "shared" : "apart");
     return load_cache(c, why);
 }
@@ -1091,34 +1118,7 @@ static int same_pipeline(const shared *s, const use *a, const use *b) {
 
 /* ---- Memory ---- */
 
-enum purpose { DEVICE, SHARED, WRITTEN, UPLOAD, DOWNLOAD };
-
 static uint64_t rounded(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
-
-static int memory_type(const vknn_context *c, uint32_t allowed, enum purpose purpose) {
-    enum {
-        LOCAL = 1,
-        VISIBLE = 2,
-        COHERENT = 4,
-        CACHED = 8,
-        ODD = 0xf0 /* protected, lazy, for debugging */
-    };
-    static const uint32_t needs[] = {0, LOCAL | VISIBLE, LOCAL | VISIBLE, VISIBLE, VISIBLE};
-    static const uint8_t first[] = {LOCAL, CACHED, COHERENT, COHERENT, CACHED},
-                         then[] = {0, COHERENT, 0, 0, COHERENT};
-    int best = -1, most = -1;
-    for (int i = 0; i < (int)c->memory.memoryTypeCount; i++) {
-        uint32_t flags = c->memory.memoryTypes[i].propertyFlags;
-        /* Staging memory that is the device's own sits behind the bus, or in a small window. */
-        int grade = 4 * !!(flags & first[purpose]) + 2 * !!(flags & then[purpose]) +
-                    (purpose < UPLOAD || !(flags & LOCAL));
-        if (!(allowed >> i & 1) || (flags & needs[purpose]) != needs[purpose] || flags & ODD || grade <= most)
-            continue;
-        best = i;
-        most = grade;
-    }
-    return best;
-}
 
 static void free_block(vknn_context *c, block *k) {
     const block empty = {.bytes = k->bytes};

@@ -3,6 +3,8 @@
 Arguments: the layer's library, the runner's. Each line of the input is a case (play, bundle, inputs
 in hexadecimal, options of the net, options of the context); for each an answer goes out: what was
 raised, the first output before any run and of each, bytes of memory by type, and what was logged.
+Of a case with a model beside the bundle ("session" among the context's options) also what vknn's
+own runtime makes of the device: whether it shares memory, and the first output for each input.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ import os
 import sys
 from typing import Any
 
+import numpy as np
 from tests.bundle.sharing_nets import Nets
 
+import vknn
 from vknn.errors import VknnError
 
 TYPES = 4
@@ -23,9 +27,11 @@ TYPES = 4
 def answer(played: Any, play: str, bundle: str, feeds: list[Any], net: Any, context: Any) -> Any:
     """What came of a case."""
     os.environ["VKNN_PLAY"] = play
-    cache = context.get("cache")
+    cache, model = context.get("cache"), context.get("session")
     found: dict[str, Any] = {"raised": "", "outputs": []}
     options = {"cache": os.fsencode(cache)} if cache else {}
+    if model:
+        found["session"] = of_session(model, [bytes.fromhex(feed) for feed, _ in feeds])
     try:
         with Nets(sys.argv[2], **options) as nets:
             found["told"] = nets.told
@@ -39,6 +45,16 @@ def answer(played: Any, play: str, bundle: str, feeds: list[Any], net: Any, cont
     except VknnError as error:
         found["raised"] = f"{type(error).__name__}: {error}"
     return found
+
+
+def of_session(model: str, feeds: list[bytes]) -> dict[str, Any]:
+    """What vknn's runtime makes of the device for a network with one input of float32."""
+    with vknn.Session(model, device="vulkan") as session:
+        [port] = session.inputs
+        arrays = [np.frombuffer(feed, np.float32).reshape(port.hint) for feed in feeds]
+        outputs = [next(iter(session.run({port.name: array}).values())) for array in arrays]
+        shared = session.device.limits.unified_memory
+    return {"shared": shared, "outputs": [array.tobytes().hex() for array in outputs]}
 
 
 def main() -> None:

@@ -109,6 +109,21 @@ def shared(answer: dict[str, Any]) -> bool:
     return bool(line.endswith("memory shared"))
 
 
+def both(net: Made, ask: Ask, play: str) -> dict[str, Any]:
+    """The runner's answer, right; vknn's own runtime uses memory alike, and computes the same, by a
+    plan for the kind that is played.
+    """
+    feeds, expected = hexed(net)
+    context = {"session": str(net.path.with_suffix(".param"))}
+    answer = right(ask(play, net.path, feeds, context), expected)
+    assert answer["session"]["shared"] is shared(answer)
+    [wanted] = net.expected.values()
+    for output in answer["session"]["outputs"]:
+        found = np.frombuffer(bytes.fromhex(output), wanted.dtype).reshape(wanted.shape)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    return answer
+
+
 @pytest.mark.parametrize("staged", [False, True])
 def test_outputs_are_zeros_before_the_first_run(net: Made, ask: Ask, staged: bool) -> None:
     feeds, expected = hexed(net)
@@ -116,41 +131,67 @@ def test_outputs_are_zeros_before_the_first_run(net: Made, ask: Ask, staged: boo
     assert set(answer["before"]) == {"0"}
 
 
-@pytest.mark.parametrize("kind", [OTHER, INTEGRATED, DISCRETE, VIRTUAL])
+KINDS = pytest.mark.parametrize("kind", [OTHER, INTEGRATED, DISCRETE, VIRTUAL])
+
+
+@KINDS
 def test_memory_of_one_heap_is_used_in_place(net: Made, ask: Ask, kind: int) -> None:
-    feeds, expected = hexed(net)
-    answer = right(ask(f"kind={kind} {ONE} {types(SHARED)}", net.path, feeds), expected)
-    assert shared(answer)
+    assert shared(both(net, ask, f"kind={kind} {ONE} {types(SHARED)}"))
     # The device's alone holds what only it works in.
-    answer = right(ask(f"kind={kind} {ONE} {types(ALONE, SHARED)}", net.path, feeds), expected)
+    answer = both(net, ask, f"kind={kind} {ONE} {types(ALONE, SHARED)}")
     assert shared(answer)
     assert about(answer["allocated"][0], arenas(net)[2])
 
 
-def test_a_window_is_for_inputs(net: Made, ask: Ask) -> None:
-    """A discrete GPU that shows its memory: weights, activations and outputs lie elsewhere."""
-    feeds, expected = hexed(net)
-    play = f"kind={DISCRETE} {TWO} {types(ALONE, WINDOW, HOST)}"
-    answer = right(ask(play, net.path, feeds), expected)
+@KINDS
+def test_memory_that_the_host_caches_is_used_in_place(net: Made, ask: Ask, kind: int) -> None:
+    """Though there is other memory that is the host's alone."""
+    answer = both(net, ask, f"kind={kind} {TWO} {types(ALONE, SHARED, HOST)}")
+    assert shared(answer)
+    assert answer["allocated"][1] > 0
+    assert answer["allocated"][2] == 0
+
+
+@KINDS
+def test_a_window_is_for_inputs(net: Made, ask: Ask, kind: int) -> None:
+    """A GPU that shows its memory over a bus: weights, activations and outputs lie elsewhere."""
+    play = f"kind={kind} {TWO} {types(ALONE, WINDOW, HOST)}"
+    answer = both(net, ask, play)
     assert not shared(answer)
     inputs, outputs, activations = arenas(net)
     assert about(answer["allocated"][1], inputs)
     assert about(answer["allocated"][2], outputs + 4 * (1 << 20))  # the ring
     assert answer["allocated"][0] > outputs + activations
+    feeds, expected = hexed(net)
     staged = right(ask(play, net.path, feeds, staged=True), expected)
     assert staged["allocated"][1] == 0
 
 
-@pytest.mark.parametrize("kind", [INTEGRATED, DISCRETE])
+@KINDS
+@pytest.mark.parametrize("window", [WINDOW, SHARED])
+def test_a_window_is_of_another_heap(net: Made, ask: Ask, kind: int, window: str) -> None:
+    """It may be small, however fast it is: it is for inputs alone."""
+    answer = both(net, ask, f"kind={kind} heaps=1,1,0 types=1:0,{window}:1,e:2")
+    assert not shared(answer)
+    assert about(answer["allocated"][1], arenas(net)[0])
+
+
+@pytest.mark.parametrize("flags", [WINDOW, SHARED])
 @pytest.mark.parametrize("lack", ["full=2", "hidden=2"])
-def test_what_finds_no_room_in_place_is_staged(net: Made, ask: Ask, kind: int, lack: str) -> None:
+def test_what_finds_no_room_in_place_is_staged(net: Made, ask: Ask, flags: str, lack: str) -> None:
     feeds, expected = hexed(net)
-    play = f"kind={kind} {TWO} {types(ALONE, WINDOW, HOST)} {lack}"
+    play = f"{TWO} {types(ALONE, flags, HOST)} {lack}"
     answer = right(ask(play, net.path, feeds), expected)
-    assert shared(answer) is (kind == INTEGRATED)
+    assert shared(answer) is (flags == SHARED)
     assert answer["allocated"][1] == 0
     assert answer["allocated"][0] > 0
     assert answer["allocated"][2] > 0
+
+
+@pytest.mark.parametrize("flags", [WINDOW, SHARED])
+def test_memory_that_buffers_may_not_use_is_not_used(net: Made, ask: Ask, flags: str) -> None:
+    answer = both(net, ask, f"{TWO} {types(ALONE, flags, HOST)} hidden=2")
+    assert answer["allocated"][1] == 0
 
 
 def test_a_device_without_any_room_says_so(net: Made, ask: Ask) -> None:
@@ -163,8 +204,9 @@ def test_a_device_without_any_room_says_so(net: Made, ask: Ask) -> None:
 @pytest.mark.parametrize("staged", [False, True])
 def test_memory_that_is_not_coherent(net: Made, ask: Ask, staged: bool) -> None:
     feeds, expected = hexed(net)
-    play = f"kind={INTEGRATED} {TWO} {types(ALONE, 'b', 'a')}"
+    play = f"{TWO} {types(ALONE, 'b', 'a')}" if staged else f"{ONE} {types(ALONE, 'b')}"
     answer = right(ask(play, net.path, feeds, staged=staged), expected)
+    assert shared(answer) is not staged
     assert set(answer["before"]) == {"0"}
 
 

@@ -33,7 +33,7 @@ def staged_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
 def bar_device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
     """A device into whose memory the host writes inputs and nothing else, as behind a BAR."""
     need_device()
-    monkeypatch.setattr(quirks, "SHARED_KINDS", frozenset())
+    monkeypatch.setattr(quirks, "unified_memory", lambda snapshot, disabled=frozenset(): False)
     monkeypatch.setenv("VKNN_TIMEOUT", "299")  # a device of its own, not the one that is open
     with open_device() as opened:
         assert not opened.limits.unified_memory

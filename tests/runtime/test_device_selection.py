@@ -12,28 +12,19 @@ from vknn.runtime import open_device
 from vknn.runtime.device_selection import choose, is_host, rejection
 from vknn.runtime.quirks import (
     Quirk,
-    copies_beside,
     device_limits,
     preferred_access,
-    unified_memory,
     unusable,
     usable_features,
-    writes_inputs_directly,
 )
 from vknn.runtime.snapshot import (
     COMPUTE,
-    DEVICE_LOCAL,
     GRAPHICS,
-    HOST_CACHED,
-    HOST_COHERENT,
-    HOST_VISIBLE,
     TRANSFER,
-    MemoryType,
     QueueFamily,
     Snapshot,
 )
 from vknn.runtime.vulkan import discovery
-from vknn.runtime.vulkan.memory import memory_type
 
 CPU = Snapshot(0, "llvmpipe (LLVM 15)", "cpu", driver=13, driver_name="llvmpipe")
 INTEGRATED = Snapshot(1, "Intel(R) Iris(R)", "integrated", driver_name="Mesa ANV")
@@ -261,13 +252,6 @@ def test_copy_family(families: list[tuple[int, int]], expected: int | None) -> N
     assert snapshot.copy_family == expected
 
 
-def test_copies_have_a_queue_where_transfers_are_staged() -> None:
-    assert copies_beside(dataclasses.replace(DISCRETE, memory_types=(LOCAL, SYSTEM)))
-    assert copies_beside(dataclasses.replace(DISCRETE, memory_types=(LOCAL, BAR)))
-    assert not copies_beside(DISCRETE, frozenset(("copy-queue",)))
-    assert not copies_beside(dataclasses.replace(CPU, memory_types=(BAR,)))
-
-
 def test_quirks_take_features_away() -> None:
     snapshot = Snapshot(name="Bad GPU", features=frozenset(("int64", "timestamps")))
     bad = Quirk("x", "int64 is wrong", lambda s: "Bad" in s.name, frozenset(("int64",)))
@@ -291,51 +275,6 @@ def test_access_by_device() -> None:
     assert preferred_access(CPU, frozenset(("texel",))) == "storage"
     assert preferred_access(DISCRETE) == "storage"
     assert preferred_access(Snapshot(name="SwiftShader Device", kind="cpu")) == "storage"
-
-
-LOCAL = MemoryType(DEVICE_LOCAL, 0)
-BAR = MemoryType(DEVICE_LOCAL | HOST_VISIBLE | HOST_COHERENT, 0)
-SYSTEM = MemoryType(HOST_VISIBLE | HOST_COHERENT, 1)
-CACHED = MemoryType(HOST_VISIBLE | HOST_COHERENT | HOST_CACHED, 1)
-UNIFIED_CACHED = MemoryType(DEVICE_LOCAL | HOST_VISIBLE | HOST_CACHED, 0)
-
-
-def test_unified_memory_is_for_cpu_and_integrated() -> None:
-    assert unified_memory(dataclasses.replace(CPU, memory_types=(BAR,)))
-    assert unified_memory(dataclasses.replace(INTEGRATED, memory_types=(LOCAL, BAR)))
-    assert not unified_memory(dataclasses.replace(INTEGRATED, memory_types=(LOCAL, SYSTEM)))
-    assert not unified_memory(dataclasses.replace(DISCRETE, memory_types=(LOCAL, BAR)))
-    off = frozenset(("unified",))
-    assert not unified_memory(dataclasses.replace(CPU, memory_types=(BAR,)), off)
-
-
-def test_inputs_are_written_behind_the_bar_of_discrete_devices() -> None:
-    assert writes_inputs_directly(dataclasses.replace(DISCRETE, memory_types=(LOCAL, BAR)))
-    assert not writes_inputs_directly(dataclasses.replace(DISCRETE, memory_types=(LOCAL, SYSTEM)))
-    assert not writes_inputs_directly(dataclasses.replace(INTEGRATED, memory_types=(LOCAL, BAR)))
-    off = frozenset(("unified",))
-    assert not writes_inputs_directly(dataclasses.replace(DISCRETE, memory_types=(BAR,)), off)
-
-
-@pytest.mark.parametrize(
-    ("types", "allowed", "purpose", "expected"),
-    [
-        ((SYSTEM, LOCAL, BAR), 7, "device", 1),
-        ((SYSTEM, LOCAL, BAR), 5, "device", 2),
-        ((LOCAL, SYSTEM, CACHED, BAR), 15, "upload", 1),
-        ((LOCAL, SYSTEM, CACHED, BAR), 15, "download", 2),
-        ((LOCAL, BAR), 3, "upload", 1),
-        ((BAR, UNIFIED_CACHED), 3, "unified", 1),
-        ((LOCAL, SYSTEM), 3, "unified", None),
-        ((LOCAL, SYSTEM), 0, "device", None),
-        ((LOCAL, SYSTEM, UNIFIED_CACHED, BAR), 15, "input", 3),
-        ((LOCAL, SYSTEM), 3, "input", None),
-    ],
-)
-def test_memory_type(
-    types: tuple[MemoryType, ...], allowed: int, purpose: str, expected: int | None
-) -> None:
-    assert memory_type(types, allowed, purpose) == expected
 
 
 def test_limits_repeat_the_snapshot() -> None:

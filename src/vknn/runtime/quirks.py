@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from vknn.plan import DeviceLimits, MeasuredSpeeds
 from vknn.runtime.compute_units import compute_units
-from vknn.runtime.snapshot import DEVICE_LOCAL, HOST_VISIBLE, Snapshot
+from vknn.runtime.memory_types import ANY, memory_type
+from vknn.runtime.snapshot import Snapshot
 
 # VkDriverId
 SWIFTSHADER, LLVMPIPE = 10, 13
-
-SHARED_KINDS = frozenset(("cpu", "integrated"))
 
 
 @dataclass(frozen=True)
@@ -74,14 +73,9 @@ def preferred_access(snapshot: Snapshot, disabled: frozenset[str] = frozenset())
 
 
 def unified_memory(snapshot: Snapshot, disabled: frozenset[str] = frozenset()) -> bool:
-    """True where the host may work in device memory directly.
-
-    A discrete GPU with a resizable BAR also offers such memory, but the host reads it over the
-    bus, uncached: there staging is faster.
-    """
-    both = DEVICE_LOCAL | HOST_VISIBLE
-    able = any(m.flags & both == both for m in snapshot.memory_types)
-    return able and snapshot.kind in SHARED_KINDS and "unified" not in disabled
+    """True where the host may work in device memory directly, by what its types of memory say."""
+    able = memory_type(snapshot.memory_types, ANY, "unified") is not None
+    return able and "unified" not in disabled
 
 
 def writes_inputs_directly(snapshot: Snapshot, disabled: frozenset[str] = frozenset()) -> bool:
@@ -90,9 +84,8 @@ def writes_inputs_directly(snapshot: Snapshot, disabled: frozenset[str] = frozen
     A discrete GPU's memory behind its BAR: the host's writes go over the bus as they are made, and
     no copy and no barrier stand before the first dispatch.
     """
-    both = DEVICE_LOCAL | HOST_VISIBLE
-    able = any(m.flags & both == both for m in snapshot.memory_types)
-    return able and snapshot.kind not in SHARED_KINDS and "unified" not in disabled
+    able = memory_type(snapshot.memory_types, ANY, "input") is not None
+    return able and "unified" not in disabled and not unified_memory(snapshot)
 
 
 def copies_beside(snapshot: Snapshot, disabled: frozenset[str] = frozenset()) -> bool:

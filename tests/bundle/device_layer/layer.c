@@ -44,7 +44,8 @@ static PFN_vkGetDeviceProcAddr next_device;
 
 #define OF_INSTANCE(X)                                                                            \
     X(GetPhysicalDeviceProperties) X(GetPhysicalDeviceProperties2)                                \
-    X(GetPhysicalDeviceMemoryProperties2) X(GetPhysicalDeviceQueueFamilyProperties)
+    X(GetPhysicalDeviceMemoryProperties) X(GetPhysicalDeviceMemoryProperties2)                    \
+    X(GetPhysicalDeviceQueueFamilyProperties)
 #define OF_DEVICE(X)                                                                              \
     X(AllocateMemory) X(FreeMemory) X(MapMemory) X(FlushMappedMemoryRanges)                       \
     X(InvalidateMappedMemoryRanges) X(GetBufferMemoryRequirements) X(GetDeviceQueue)              \
@@ -110,15 +111,23 @@ static VKAPI_ATTR void VKAPI_CALL own_GetPhysicalDeviceProperties2(VkPhysicalDev
     }
 }
 
+static void play_memory(VkPhysicalDeviceMemoryProperties *p) {
+    const VkDeviceSize size = p->memoryHeaps[0].size;
+    if (!play.memory.memoryTypeCount) return;
+    *p = play.memory;
+    for (uint32_t i = 0; i < p->memoryHeapCount; i++) p->memoryHeaps[i].size = size;
+}
+
+static VKAPI_ATTR void VKAPI_CALL own_GetPhysicalDeviceMemoryProperties(
+    VkPhysicalDevice d, VkPhysicalDeviceMemoryProperties *p) {
+    next_GetPhysicalDeviceMemoryProperties(d, p);
+    play_memory(p);
+}
+
 static VKAPI_ATTR void VKAPI_CALL own_GetPhysicalDeviceMemoryProperties2(
     VkPhysicalDevice d, VkPhysicalDeviceMemoryProperties2 *p) {
-    VkDeviceSize size;
     next_GetPhysicalDeviceMemoryProperties2(d, p);
-    size = p->memoryProperties.memoryHeaps[0].size;
-    if (!play.memory.memoryTypeCount) return;
-    p->memoryProperties = play.memory;
-    for (uint32_t i = 0; i < play.memory.memoryHeapCount; i++)
-        p->memoryProperties.memoryHeaps[i].size = size;
+    play_memory(&p->memoryProperties);
 }
 
 static VKAPI_ATTR void VKAPI_CALL own_GetPhysicalDeviceQueueFamilyProperties(

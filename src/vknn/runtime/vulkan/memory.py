@@ -2,50 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from vknn.errors import OutOfMemoryError
-from vknn.runtime.snapshot import (
-    DEVICE_LOCAL,
-    HOST_CACHED,
-    HOST_COHERENT,
-    HOST_VISIBLE,
-    MemoryType,
-)
+from vknn.runtime.memory_types import memory_type
+from vknn.runtime.snapshot import HOST_COHERENT
 from vknn.runtime.vulkan import structs
 from vknn.runtime.vulkan.core import Core
 from vknn.runtime.vulkan.structs import WHOLE_SIZE
 from vknn.runtime.vulkan.vk_result import MEMORY_REMEDY
 from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
-
-#: What a buffer is for -> memory flags it must have, then wishes, the most important first.
-_MAPPED = DEVICE_LOCAL | HOST_VISIBLE
-_WISHES: dict[str, tuple[int, tuple[int, ...]]] = {
-    "device": (0, (DEVICE_LOCAL,)),
-    "unified": (_MAPPED, (HOST_CACHED, HOST_COHERENT)),
-    "input": (_MAPPED, (HOST_COHERENT,)),
-    "upload": (HOST_VISIBLE, (HOST_COHERENT,)),
-    "download": (HOST_VISIBLE, (HOST_CACHED, HOST_COHERENT)),
-}
-
-
-def memory_type(types: Sequence[MemoryType], allowed: int, purpose: str) -> int | None:
-    """Index of the best memory type for a purpose; ``allowed``: bit mask of indices. Pure.
-
-    Among equals the first one: drivers list the faster types first.
-    """
-    needed, wishes = _WISHES[purpose]
-    able = [i for i, t in enumerate(types) if allowed >> i & 1 and t.flags & needed == needed]
-    return max(able, key=lambda i: _grade(types[i], purpose, wishes), default=None)
-
-
-def _grade(type_: MemoryType, purpose: str, wishes: Sequence[int]) -> tuple[bool, ...]:
-    met = [bool(type_.flags & wish) for wish in wishes]
-    # Staging memory that is also device-local sits behind the bus, or in a small window.
-    return (*met, purpose in ("unified", "device", "input") or not type_.flags & DEVICE_LOCAL)
 
 
 class Allocation:
@@ -83,7 +51,11 @@ class Allocation:
         core = self.core
         needs = structs.out("VkMemoryRequirements")
         lib.vkGetBufferMemoryRequirements(core.device, self.handle, needs)
-        index = memory_type(core.snapshot.memory_types, needs.memoryTypeBits, purpose)
+        types = core.snapshot.memory_types
+        index = memory_type(types, needs.memoryTypeBits, purpose)
+        if index is None and purpose == "unified":  # not for buffers: all is staged
+            purpose = "device"
+            index = memory_type(types, needs.memoryTypeBits, purpose)
         if index is None:
             raise OutOfMemoryError(f"{core.snapshot.name} has no memory for {purpose} buffers")
         size = needs.size
@@ -95,7 +67,7 @@ class Allocation:
         code = lib.vkBindBufferMemory(core.device, self.handle, self._memory.handle, 0)
         core.check(code, "binding memory")
         if purpose != "device":
-            self._map(core.snapshot.memory_types[index].flags)
+            self._map(types[index].flags)
 
     def _map(self, flags: int) -> None:
         # Mapped for good; freeing the memory unmaps it.
