@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
 import json
+import lzma
 import os
 import tarfile
 from pathlib import Path
@@ -24,6 +27,7 @@ from tests.scale.jobs import (
 
 import vknn
 from vknn.errors import InputError, VknnError
+from vknn.scale.folder import Folder
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("PIL")
@@ -153,6 +157,98 @@ def test_what_was_read_of_a_damaged_file_is_kept(tmp_path: Path) -> None:
     (tmp_path / "a.tar").write_bytes(data)
     assert job(tmp_path / "a.tar", picture_net(tmp_path), tmp_path / "out").new_rows == 100 - count
     assert len(by_id(tmp_path / "out", "__key__")) == 100
+
+
+def test_other_archives_than_a_damaged_one(tmp_path: Path) -> None:
+    """They are computed, also those behind it; what is damaged is said at the end."""
+    (tmp_path / "in").mkdir()
+    whole = {}
+    for number in range(7):
+        path = shard(tmp_path / "in" / f"{number}.tar", 10 * number, 10)
+        whole[path] = path.read_bytes()
+        if number not in (2, 6):
+            path.write_bytes(whole[path][: len(whole[path]) // 4])
+    model, out = picture_net(tmp_path), tmp_path / "out"
+    with pytest.raises(vknn.scale.JobError) as caught:
+        job(tmp_path / "in", model, out, batch_size=4)
+    text = str(caught.value)
+    assert "0.tar cannot be read as an archive behind its first " in text
+    assert "3.tar" in text and "4.tar" not in text and text.endswith("; and 2 more files")
+    report = caught.value.report
+    assert report is not None and report.state == "stopped"
+    rows = by_id(out, "__key__")
+    assert report.rows == len(rows) > 20 + 5 and not report.error_count
+    assert {f"s/{number:03d}" for number in (*range(20, 30), *range(60, 70))} < set(rows)
+    for path, data in whole.items():
+        path.write_bytes(data)
+    assert job(tmp_path / "in", model, out).new_rows == 70 - len(rows)
+    assert len(by_id(out, "__key__")) == 70
+
+
+def test_a_damaged_archive_behind_a_process_that_ended(tmp_path: Path) -> None:
+    """What was under way is computed alone, and then all else that can be read."""
+    path = shard(tmp_path / "a.tar", 0, 20)
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2 + 100])
+    model, out = picture_net(tmp_path), tmp_path / "out"
+    Folder(out).create()
+    Folder(out).write_running({"now": ["s/003", "s/004"]})
+    with pytest.raises(vknn.scale.JobError, match="behind its first") as caught:
+        job(path, model, out)
+    assert caught.value.report is not None
+    batches = {name: row["batch"] for name, row in by_id(out, "__key__").items()}
+    assert len(batches) == caught.value.report.rows > 5
+    assert batches["s/003"] != batches["s/004"] and batches["s/001"] == batches["s/005"]
+
+
+def test_a_damaged_archive_without_a_good_record(tmp_path: Path) -> None:
+    path = tar(tmp_path / "a.tar", {f"{number}.png": b"broken" for number in range(9)})
+    path.write_bytes(path.read_bytes()[: 7 * 1024 + 700])
+    with pytest.raises(vknn.scale.JobError, match="behind its first 7 records"):
+        job(path, picture_net(tmp_path), tmp_path / "out")
+    rows = by_id(tmp_path / "out", "__key__")
+    assert len(rows) == 7 and all("no picture" in row["error"]["message"] for row in rows.values())
+
+
+def test_members_that_are_no_plain_files_of_plain_names(tmp_path: Path) -> None:
+    path = tar(tmp_path / "a.tar", {"a.png": png(0), "\udcff.png": png(1)})
+    with tarfile.open(path, "a") as archive:
+        for name, kind in (("c.png", tarfile.LNKTYPE), ("d.png", tarfile.SYMTYPE)):
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = kind, "a.png"
+            archive.addfile(info)
+    job(path, picture_net(tmp_path), tmp_path / "out")
+    rows = by_id(tmp_path / "out", "__key__")
+    assert rows["a"]["error"] is rows["\\xff"]["error"] is None
+    for name in "cd":
+        assert rows[name]["error"]["message"] == "column 'png' is null", "links have no contents"
+
+
+def test_columns_of_archives_whose_first_record_lacks_some(tmp_path: Path) -> None:
+    path = tar(tmp_path / "a.tar", {"a.cls": b"1", "b.cls": b"2", "b.png": png(0)})
+    job(path, picture_net(tmp_path), tmp_path / "out", keep=["cls"])
+    rows = by_id(tmp_path / "out", "__key__")
+    assert "null" in rows["a"]["error"]["message"] and rows["b"]["error"] is None
+
+
+def test_archives_without_files(tmp_path: Path) -> None:
+    for name in ("a.tar", "b.tar"):
+        tar(tmp_path / name, {})
+    with pytest.raises(InputError, match="a.tar has no files in it"):
+        job(str(tmp_path / "*.tar"), picture_net(tmp_path), tmp_path / "out")
+    shard(tmp_path / "b.tar", 0, 3)
+    assert job(str(tmp_path / "*.tar"), picture_net(tmp_path), tmp_path / "out").rows == 3
+
+
+def test_archives_whose_compressed_bytes_are_damaged(tmp_path: Path) -> None:
+    whole = shard(tmp_path / "whole.tar", 0, 40).read_bytes()
+    for number, pack in enumerate((gzip.compress, bz2.compress, lzma.compress)):
+        path = tmp_path / f"{number}.tar"
+        data = bytearray(pack(whole))
+        for place in range(len(data) // 2, len(data) // 2 + 40):
+            data[place] ^= 0x55
+        path.write_bytes(data)
+        with pytest.raises(VknnError, match=rf"{number}.tar cannot be read as an archive"):
+            job(path, picture_net(tmp_path), tmp_path / f"out{number}")
 
 
 def test_files_that_are_not_what_their_names_say(tmp_path: Path, net: Path) -> None:

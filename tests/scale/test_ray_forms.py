@@ -13,7 +13,7 @@ import pytest
 from scale import ray_jobs
 from scale.ray_jobs import LLVMPIPE
 from vknn import scale
-from vknn.errors import InputError, VknnError
+from vknn.errors import InputError
 
 pytestmark = pytest.mark.device
 
@@ -64,19 +64,38 @@ def test_relative_names(
 
 
 @pytest.mark.slow
-def test_an_archive_cut_off(
+def test_archives_cut_off(
     ray: Any, model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """The error is the one of a job in one process, without Ray's tracebacks."""
-    archive = ray_jobs.write_tar(tmp_path / "a.tar", 300)
-    data = archive.read_bytes()
-    archive.write_bytes(data[: len(data) * 2 // 3])
-    texts = []
+    """Both engines compute what stands before the damage and in other files, and say the rest."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    whole = {}
+    for number in range(4):
+        archive = ray_jobs.write_tar(folder / f"{number}.tar", 40)
+        whole[archive] = archive.read_bytes()
+    for number, share in ((1, 0.66), (3, 0.01)):
+        archive = folder / f"{number}.tar"
+        archive.write_bytes(whole[archive][: int(len(whole[archive]) * share)])
+    texts, counts = [], []
+    for again in range(2):  # taken up again, it says the same, and computes nothing twice
+        for engine in ("local", "ray"):
+            with pytest.raises(scale.JobError) as caught:
+                scale.run(folder, model, tmp_path / engine, engine=engine, **LLVMPIPE)
+            texts.append(str(caught.value))
+            assert caught.value.report is not None and caught.value.report.state == "stopped"
+            counts.append(caught.value.report.rows)
+            assert (caught.value.report.new_rows == 0) == bool(again)
+        ray_jobs.assert_same(tmp_path / "ray", tmp_path / "local", "__key__", ["out"])
+    assert len(set(texts)) == 1 and "1.tar cannot be read as an archive behind its" in texts[0]
+    assert "3.tar cannot be read as an archive: " in texts[0]
+    assert len(set(counts)) == 1 and 80 + 20 < counts[0] < 80 + 30
+    for archive, data in whole.items():
+        archive.write_bytes(data)
     for engine in ("local", "ray"):
-        with pytest.raises(VknnError) as caught:
-            scale.run(archive, model, tmp_path / engine, engine=engine, **LLVMPIPE)
-        texts.append(str(caught.value))
-    assert texts[0] == texts[1] and "a.tar cannot be read as an archive" in texts[0]
+        report = scale.run(folder, model, tmp_path / engine, engine=engine, **LLVMPIPE)
+        assert (report.rows, report.new_rows) == (160, 160 - counts[0])
+    ray_jobs.assert_same(tmp_path / "ray", tmp_path / "local", "__key__", ["out"])
     assert "Traceback" not in capfd.readouterr().err
 
 

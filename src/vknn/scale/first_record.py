@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vknn.errors import DeviceError, VknnError
+from vknn.scale.archives import readable
 from vknn.scale.layout import JobLayout
 from vknn.scale.reading import Rows
 from vknn.scale.records import Record, cells_of, record_of
@@ -54,7 +55,7 @@ def first_record(
     """
     first: Exception | None = None
     failed: list[VknnError] = []
-    for rows in singly:
+    for rows in readable(singly):
         (record,) = records_of(layout, rows)
         assert isinstance(record, Record)
         if record.error is None:

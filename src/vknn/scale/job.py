@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vknn.errors import InputError, VknnError
+from vknn.scale.archives import UnreadError
 from vknn.scale.doubles import drop_doubles
 from vknn.scale.folder import Folder
 from vknn.scale.layout import JobLayout
@@ -80,8 +81,8 @@ def run(
         A report.
 
     Raises:
-        vknn.scale.JobError: More records failed than may, or a device computes wrong; its report
-            says how far the job came.
+        vknn.scale.JobError: More records failed than may, an archive is damaged, or a device
+            computes wrong; its report says how far the job came.
         vknn.InputError: Source, columns, ids or options do not fit; nothing was computed.
         vknn.VknnError: The model cannot be opened, or the folder holds another job.
     """
@@ -195,9 +196,10 @@ class _Job:
                 self._local(done, before).run(self._remember)
             if not redo_suspect and (text := self.outcome.excess(self.bound, is_end=True)):
                 raise JobError(text)
-        except JobError as error:
-            error.report = self._finish(STOPPED)
-            raise
+        except (JobError, UnreadError) as error:
+            told = error if isinstance(error, JobError) else JobError(str(error))
+            told.report = self._finish(STOPPED)
+            raise told from None
         except BaseException:
             with contextlib.suppress(VknnError):  # such as of a full disk: the first is told
                 self._finish(STOPPED)
@@ -340,7 +342,8 @@ class _Job:
         self.outcome.rows -= len(ids)
         self.outcome.errors -= errors_of(self.folder, suspects, self.predictor.id)
         again = replace_run(self._local(done - ids, before), ids, found.append)
-        again.run(self._remember)
+        with contextlib.suppress(UnreadError):  # what lies behind the damage is missed below
+            again.run(self._remember)
         wrong = set(suspects.column(DEVICE).to_pylist()) & set(self.outcome.devices)
         if wrong:
             raise VknnError(

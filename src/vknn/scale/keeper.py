@@ -102,6 +102,7 @@ class Keeper:
         self._measuring: dict[str, str] = {}
         self._measured: set[str] = set()
         self._arrived: set[str] = set()
+        self._unread: dict[str, str] = {}
 
     def arrive(self, worker: str, noted: tuple[str, str] | None = None) -> bool:
         """A process of a worker begins. Tells whether another one of this worker ended before.
@@ -252,6 +253,10 @@ class Keeper:
         self._pending.pop(worker, None)
         return device in self._wrong
 
+    def unread(self, problems: Mapping[str, str]) -> None:
+        """Note of files that could not be read to their ends, and why."""
+        self._unread.update(problems)
+
     def retired(self) -> dict[str, str]:
         """The devices that are not to be used, and why."""
         return {name: d.retired for name, d in self._devices.items() if d.retired}
@@ -269,6 +274,7 @@ class Keeper:
             "failure": self._failure,
             "pending": sum(self._pending.values()),
             "stacked": dict(self._stacked),
+            "unread": dict(self._unread),
         }
 
     def _died(self, tried: _Tried) -> bool:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from vknn.errors import DeviceError, VknnError
+from vknn.scale.archives import readable
 from vknn.scale.checking import Checker
 from vknn.scale.device_checks import DeviceChecks
 from vknn.scale.first_record import FirstRecord, first_record, records_of
@@ -113,7 +114,7 @@ class LocalRun(JobRun):
         """First what was computed when a process ended, record by record; then the rest."""
         if killed.suspicious:
             alone = self._batches(layout, pool, killed.is_suspicious, 1)
-            for batch in alone:
+            for batch in readable(alone):
                 if killed.is_deadly(batch.ids[0]):
                     row = killed.error_row(batch.ids[0], worker.device)
                     self._finish(worker, layout, batch, [({}, row)], writer)
@@ -147,7 +148,7 @@ class LocalRun(JobRun):
         """How many records one run is to compute, by the first batch."""
         size = self.predictor.batch_size
         batches = self._batches(layout, pool, lambda name: not killed.is_suspicious(name), size)
-        batch = next(batches, None)
+        batch = next(readable(batches), None)
         if batch is None:
             return 1
         records = [r.result() if isinstance(r, Future) else r for r in batch.records]
@@ -276,7 +277,8 @@ class LocalRun(JobRun):
         if killed is None or not killed.suspicious:
             yield from read(self.source, layout.read, 1)
             return
-        yield from read(self.source, layout.read, 1, lambda n: not killed.is_suspicious(n))
+        others = read(self.source, layout.read, 1, lambda n: not killed.is_suspicious(n))
+        yield from readable(others)
         yield from read(
             self.source, layout.read, 1,
             lambda n: killed.is_suspicious(n) and not killed.is_deadly(n),

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from vknn.errors import InputError, VknnError
+from vknn.scale.archives import UnreadError
 from vknn.scale.cluster import check_schedulable, joined, pool_for, survey
 from vknn.scale.doubles import drop_doubles
 from vknn.scale.folder import Folder
@@ -61,7 +62,7 @@ class RayRun(JobRun):
     def run(self, remember: Callable[[JobLayout], None]) -> None:
         """Computing of all records that are left; ``remember`` is told the columns of answers.
 
-        Raises JobError where more records fail than may.
+        Raises JobError where more records fail than may, and UnreadError for damaged files.
         """
         with joined(self.address) as ray, quiet_data(), _small_blocks(), self._checkpoint():
             counts = (self.outcome.total, self.outcome.rows, self.outcome.errors_now)
@@ -73,7 +74,7 @@ class RayRun(JobRun):
             self._remember = partial(remember, setup.layout)
             self._remember()
             batch = self.predictor.batch_size
-            read_from = dataset_of(self.source, setup.layout.read, self.schema, batch)
+            read_from = dataset_of(self.source, setup.layout.read, self.schema, batch, setup.keeper)
             dataset = staged(read_from, setup, pool)
             is_whole = False
             try:
@@ -97,6 +98,8 @@ class RayRun(JobRun):
                 if not is_whole:
                     self._recount()
         self._complete()
+        if problems := self._state.get("unread"):
+            raise UnreadError(problems)
 
     @property
     def _prefix(self) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from vknn.scale.archives import UnreadError
 from vknn.scale.optional import arrow, ray_module
 from vknn.scale.packed import READ_ERROR
 from vknn.scale.reading import Rows, read
@@ -24,7 +25,11 @@ _MOST_PICTURES, _MOST_TASKS = 256, 1000
 
 
 def dataset_of(
-    source: RecordSource, columns: tuple[str, ...], schema: Mapping[str, Any], batch: int
+    source: RecordSource,
+    columns: tuple[str, ...],
+    schema: Mapping[str, Any],
+    batch: int,
+    keeper: Any,
 ) -> Any:
     """A dataset with some columns of a source; Parquet is read by Ray's own reader.
 
@@ -35,6 +40,7 @@ def dataset_of(
         columns: The columns that are needed; the first names records.
         schema: All of its columns, name -> Arrow type (None: not known).
         batch: Rows that are computed together.
+        keeper: Actor that is told of archives that are damaged behind the rows that they give.
     """
     data = ray_module("ray.data")
     # Left out, Ray parts each block into many small ones where there are few files.
@@ -46,7 +52,7 @@ def dataset_of(
             found = data.read_parquet(paths, filesystem=source.filesystem, **options)
         return found.select_columns(list(columns))
     rows = _PICTURES if source.kind == PICTURES else block_rows([schema[c] for c in columns], batch)
-    return data.read_datasource(_datasource(source, columns, rows), **options)
+    return data.read_datasource(_datasource(source, columns, rows, keeper), **options)
 
 
 def _files_of_task(source: RecordSource) -> int:
@@ -92,7 +98,7 @@ def _one_listing(context: Any) -> Iterator[None]:
         context.use_datasource_v2 = before
 
 
-def _datasource(source: RecordSource, columns: tuple[str, ...], rows: int) -> Any:
+def _datasource(source: RecordSource, columns: tuple[str, ...], rows: int, keeper: Any) -> Any:
     from ray.data import Datasource, ReadTask
     from ray.data.block import BlockMetadata
 
@@ -113,7 +119,7 @@ def _datasource(source: RecordSource, columns: tuple[str, ...], rows: int) -> An
                     input_files=part.paths,
                     exec_stats=None,
                 )
-                tasks.append(ReadTask(_Reader(part, columns, rows), metadata))
+                tasks.append(ReadTask(_Reader(part, columns, rows, keeper), metadata))
             return tasks
 
     return FileSource()
@@ -129,12 +135,19 @@ def _parts(source: RecordSource, size: int) -> Iterator[RecordSource]:
 class _Reader:
     """Reading of some files; sent to the machine that does it."""
 
-    def __init__(self, source: RecordSource, columns: Sequence[str], rows: int) -> None:
+    def __init__(
+        self, source: RecordSource, columns: Sequence[str], rows: int, keeper: Any
+    ) -> None:
         self._source, self._columns, self._rows = source, columns, rows
+        self._keeper = keeper
 
     def __call__(self) -> Iterator[Any]:
-        for rows in read(self._source, self._columns, self._rows):
-            yield _with_errors(rows) if self._source.kind == PICTURES else rows.table
+        try:
+            for rows in read(self._source, self._columns, self._rows):
+                yield _with_errors(rows) if self._source.kind == PICTURES else rows.table
+        except UnreadError as error:
+            # Raised, it would end the job, and rows were lost that other tasks have under way.
+            ray_module().get(self._keeper.unread.remote(error.problems))
 
 
 def _with_errors(rows: Rows) -> Any:

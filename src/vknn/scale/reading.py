@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import posixpath
-import tarfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -14,11 +12,10 @@ from typing import Any
 import numpy as np
 
 from vknn.errors import InputError, VknnError
+from vknn.scale.archives import KEY, MOST_BYTES, archive_columns, archive_records
 from vknn.scale.optional import arrow, arrow_part
 from vknn.scale.sources import ARRAYS, BYTES, DATA, OWN_ID, PARQUET, PICTURES, RecordSource, opened
 
-#: Bytes of a member of an archive or of a picture at most.
-MOST_BYTES = 1 << 30
 _READERS = 8
 #: Rows of Parquet that are read together, be it for batches of one row.
 _LEAST_ROWS = 32
@@ -46,8 +43,7 @@ def schema_of(source: RecordSource) -> dict[str, Any]:
     if source.kind == ARRAYS:
         arrays = _arrays(source, source.paths[0])
         return {OWN_ID[ARRAYS]: pa.string(), **{n: _row_type(a) for n, a in arrays.items()}}
-    first = next(_tar_rows(source, source.paths[0]), {})
-    return dict.fromkeys([OWN_ID[source.kind], *(n for n in first if n != OWN_ID[source.kind])])
+    return dict.fromkeys(archive_columns(source))
 
 
 def counted(source: RecordSource, id_column: str | None) -> int | None:
@@ -185,67 +181,14 @@ def _read_tars(
     source: RecordSource, columns: Sequence[str], rows: int, wanted: _Wanted
 ) -> Iterator[Rows]:
     pa = arrow()
-    known = OWN_ID[source.kind]
-    seen: set[str] = set()
-
-    def members() -> Iterator[dict[str, Any]]:
-        for path in source.paths:
-            for row in _tar_rows(source, path):
-                if row[known] in seen:
-                    raise InputError(f"{path} has the key {row[known]!r} twice: keys name records")
-                seen.add(row[known])
-                if wanted is None or wanted(row[known]):
-                    yield row
-
-    for some in _chunks_up_to_errors(members(), rows):
+    for some in _chunks_up_to_errors(archive_records(source, wanted), rows):
         data = {
             name: pa.array(
-                [row.get(name) for row in some], pa.string() if name == known else pa.binary()
+                [row.get(name) for row in some], pa.string() if name == KEY else pa.binary()
             )
             for name in columns
         }
         yield Rows(pa.table(data))
-
-
-def _tar_rows(source: RecordSource, path: str) -> Iterator[dict[str, Any]]:
-    """The records of a WebDataset: files of one name up to the first dot of its last part."""
-    known = OWN_ID[source.kind]
-    row: dict[str, Any] = {}
-    try:
-        with opened(source, path) as file, tarfile.open(fileobj=file, mode="r:*") as archive:
-            for member in archive:
-                archive.members = []  # type: ignore[attr-defined]  # it would hold all
-                if not member.isfile():
-                    continue
-                folder, name = posixpath.split(member.name)
-                stem, _, ending = name.partition(".")
-                key = posixpath.join(folder, stem)
-                if row and row[known] != key:
-                    yield row
-                    row = {}
-                row.setdefault(known, key)
-                if member.size > MOST_BYTES:
-                    raise InputError(f"{path}: {member.name} has {member.size} bytes, too many")
-                held = archive.extractfile(member)
-                row[ending.lower()] = b"" if held is None else held.read()
-            _check_end(archive)
-    except (tarfile.TarError, EOFError, OSError) as error:
-        raise VknnError(f"{path} cannot be read as an archive: {error}") from None
-    if row:
-        yield row
-
-
-def _check_end(archive: tarfile.TarFile) -> None:
-    """Check that an archive ends where tarfile stopped; raises tarfile.ReadError.
-
-    It takes any header but the first that is cut off or damaged for the end.
-    """
-    file = archive.fileobj
-    assert file is not None
-    file.seek(archive.offset)
-    block = file.read(tarfile.BLOCKSIZE)
-    if block.strip(b"\0") or len(block) not in (0, tarfile.BLOCKSIZE):
-        raise tarfile.ReadError(f"it is cut off or damaged at byte {archive.offset}")
 
 
 def _parquet(source: RecordSource, path: str) -> Any:
