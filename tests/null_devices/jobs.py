@@ -45,7 +45,10 @@ MODES = {
 WITHOUT_HALF_ARITHMETIC = ("polaris10", "polaris12")
 SECONDS = 300
 #: Beginnings of lines that a driver or its shim may print; any other one is an error.
-SAID = {"Unknown drm_i915_query_item": "Intel's shim does not know a question of the driver"}
+SAID = {
+    "Unknown drm_i915_query_item": "Intel's shim does not know a question of the driver",
+    "WARNING: radv is not a conformant Vulkan": "RADV, of gfx1201, whose results are not filed",
+}
 
 
 def selected_devices(default: tuple[str, ...] = DEVICES) -> tuple[str, ...]:
