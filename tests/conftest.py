@@ -169,8 +169,9 @@ def _own_cache(cache_names: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> 
 def _frozen_modules(request: pytest.FixtureRequest) -> Iterator[None]:
     """Most tests with many pipelines have modules without specialization constants."""
     path = request.path.relative_to(ROOT / "tests").as_posix()
+    many = any(fnmatch(path, name) for name in FROZEN_FILES)
     with ExitStack() as undo:
-        if any(fnmatch(path, name) for name in FROZEN_FILES) and not _is_kept(request.node.nodeid):
+        if many and needs.missing_device() is None and not _is_kept(request.node.nodeid):
             from tests import frozen
 
             undo.enter_context(frozen.instead())
