@@ -22,6 +22,8 @@ from vknn import scale
 from vknn.errors import DeviceError, VknnError
 
 pytestmark = pytest.mark.device
+#: Of the cluster: as many as Ray gets where it is started for a job on a small machine.
+CPUS = 4
 
 #: A layer as it should be, and a fault of SwiftShader, which begins at a certain value.
 FAILING = """

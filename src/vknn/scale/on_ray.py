@@ -196,6 +196,8 @@ class RayRun(JobRun):
         own.devices = {name: DeviceReport(**found) for name, found in state["devices"].items()}
         own.waiting = state["waiting"]
         own.peak = max(own.peak, state["memory"])
+        for text in state["notes"]:
+            own.note(text)
         self._state = state
         if state["stacked"] != self.stacked:
             self.stacked.update(state["stacked"])
