@@ -269,7 +269,7 @@ class Keeper:
         self._unread.update(problems)
 
     def note(self, text: str) -> None:
-        """What a report is to say."""
+        """Note that the report is to have."""
         self._notes.append(text)
 
     def retired(self) -> dict[str, str]:

@@ -68,7 +68,7 @@ class Outcome:
         return sum(self.errors.values())
 
     def note(self, text: str) -> None:
-        """What else there is to say, once."""
+        """Note of what else there is to say, once."""
         if text not in self.notes:
             self.notes.append(text)
 
