@@ -34,8 +34,13 @@ def driver_files() -> list[str]:
 
 
 @pytest.fixture(scope="module")  # no longer: the environment is that of other tests, too
-def ray_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A cluster of one machine with two Vulkan devices, which Ray does not count."""
+def ray_cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Any]:
+    """A cluster of one machine with two Vulkan devices, which Ray does not count.
+
+    A module's ``CPUS`` are its logical processors: Ray begins a process for each.
+    """
     pytest.importorskip("ray.data")
     needs.need_device()
     from ray.cluster_utils import Cluster
@@ -49,7 +54,7 @@ def ray_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         patch.setenv("VKNN_CACHE_DIR", str(cache))
         cluster = Cluster()
         cluster.add_node(
-            num_cpus=8,
+            num_cpus=getattr(request.module, "CPUS", 8),
             num_gpus=0,
             resources={"vulkan": len(files.split(os.pathsep))},
             include_dashboard=False,

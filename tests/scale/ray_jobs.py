@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet as pq
 from PIL import Image
+
+from vknn import scale
 
 SIZE = 8
 #: SwiftShader as tools/prepare.py unpacks it: the second "card" beside llvmpipe.
@@ -149,6 +152,17 @@ def processes(folder: Path) -> dict[str, set[str]]:
     for row in rows(folder):
         found[row["device"]].add(row["batch"].split("-")[0])
     return found
+
+
+def check_devices(job: dict[str, Any], per_device: int) -> None:
+    """A job whose workers share both devices evenly."""
+    report = scale.run(**job, device="vulkan", per_device=per_device)
+    found = processes(job["output"])
+    assert {name: len(own) for name, own in found.items()} == dict.fromkeys(found, per_device)
+    assert len(found) == 2
+    assert set(report.devices) == set(found)
+    assert all(name.startswith("uuid:") for name in found)
+    assert report.rows == pa.dataset.dataset(job["source"]).count_rows()
 
 
 class more:

@@ -155,6 +155,7 @@ def test_a_record_that_killed_twice_is_given_up() -> None:
     kept = keeper()
     kept.meet("d", "Card")
     assert [kept.begin_record("d", "r") for _ in range(4)] == [0, 1, 2, 2]
+    assert kept.deadly_devices("r") == ["d (Card)"]
     assert kept.begin_record("d", "good") == 0
     kept.end_record("good")
     assert kept.begin_record("d", "good") == 0

@@ -143,7 +143,12 @@ def test_an_archive_cut_off_between_and_within_headers(tmp_path: Path) -> None:
             job(path, model, tmp_path / name)
     bare = tmp_path / "bare.tar"  # no zeros at its end: some programs leave them out
     bare.write_bytes(whole[: places[4]])
-    assert job(bare, model, tmp_path / "out").rows == 2
+    report = job(bare, model, tmp_path / "out")
+    assert report.rows == 2
+    assert report.notes == [
+        f"{bare} has no mark at its end: it may be cut off behind its 2 records"
+    ]
+    assert job(tmp_path / "whole.tar", model, tmp_path / "of-whole").notes == []
 
 
 def test_what_was_read_of_a_damaged_file_is_kept(tmp_path: Path) -> None:

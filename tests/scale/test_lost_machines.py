@@ -136,5 +136,6 @@ def test_attempts_at_a_record_that_ends_what_computes_it(
     assert DeadlyWorker.tried == whole + alone
     error = rows.pop(KILLER - 1)[1]
     assert (error["type"], error["attempts"]) == ("ProcessDied", MOST_DEATHS)
+    assert error["message"] == "the process that computed it on uuid:1 (Card) ended 2 times"
     assert rows == [(2, None), (4, None), (8, None), (10, None)]
     assert keeper.state()["devices"]["uuid:1"]["deaths"] == 2 * MOST_DEATHS

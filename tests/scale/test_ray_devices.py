@@ -48,6 +48,15 @@ def test_accelerators_of_ray(
     assert "numpy" not in found
 
 
+@pytest.mark.slow
+@pytest.mark.device
+@pytest.mark.skipif(not SWIFTSHADER.is_file(), reason="needs SwiftShader")
+def test_two_workers_on_each_device(ray: Any, job: dict[str, Any], tmp_path: Path) -> None:
+    numbers = [float(n) for n in range(960)]  # the last worker begins while there are records left
+    job["source"] = ray_jobs.write_numbers(tmp_path / "many", numbers, 8)
+    ray_jobs.check_devices(job, per_device=2)
+
+
 def test_a_worker_of_another_vknn() -> None:
     """Where the machine came into the cluster behind the beginning of the job."""
     layout: Any = None

@@ -70,7 +70,9 @@ def test_records_that_end_processes(ray: Any, tmp_path: Path, records: tuple[int
     for number in range(40):
         if number in records:
             assert rows[number]["error"]["attempts"] == 2
-            assert "ended 2 times (killed, such as" in rows[number]["error"]["message"]
+            message = rows[number]["error"]["message"]
+            assert message.startswith("the process that computed it on uuid:"), message
+            assert "ended 2 times (killed, such as" in message
             assert rows[number]["out"] is None
         else:
             assert rows[number]["out"] == [2.0 * number] * 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -92,9 +93,14 @@ def test_archives_cut_off(
     assert len(set(counts)) == 1 and 80 + 20 < counts[0] < 80 + 30
     for archive, data in whole.items():
         archive.write_bytes(data)
+    with tarfile.open(folder / "1.tar") as opened:
+        end = opened.getmembers()[-1].offset_data + 512  # a number of a few digits
+    (folder / "1.tar").write_bytes(whole[folder / "1.tar"][:end])
+    note = f"{folder / '1.tar'} has no mark at its end: it may be cut off behind its 40 records"
     for engine in ("local", "ray"):
         report = scale.run(folder, model, tmp_path / engine, engine=engine, **LLVMPIPE)
         assert (report.rows, report.new_rows) == (160, 160 - counts[0])
+        assert report.notes == [note]
     ray_jobs.assert_same(tmp_path / "ray", tmp_path / "local", "__key__", ["out"])
     assert "Traceback" not in capfd.readouterr().err
 

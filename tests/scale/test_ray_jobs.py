@@ -22,6 +22,8 @@ from vknn import scale
 from vknn.errors import DeviceError, VknnError
 
 pytestmark = pytest.mark.device
+#: Of the cluster: as many as Ray gets where it is started for a job on a small machine.
+CPUS = 4
 
 #: A layer as it should be, and a fault of SwiftShader, which begins at a certain value.
 FAILING = """
@@ -202,17 +204,8 @@ def test_a_device_that_begins_to_compute_wrong(ray: Any, tmp_path: Path) -> None
 
 
 @pytest.mark.skipif(not SWIFTSHADER.is_file(), reason="needs SwiftShader")
-@pytest.mark.parametrize("per_device", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_each_worker_has_a_device_of_its_own(
-    ray: Any, job: dict[str, Any], per_device: int
-) -> None:
-    report = scale.run(**job, device="vulkan", per_device=per_device)
-    found = ray_jobs.processes(job["output"])
-    assert {name: len(own) for name, own in found.items()} == dict.fromkeys(found, per_device)
-    assert len(found) == 2
-    assert set(report.devices) == set(found)
-    assert all(name.startswith("uuid:") for name in found)
-    assert report.rows == 240
+def test_each_worker_has_a_device_of_its_own(ray: Any, job: dict[str, Any]) -> None:
+    ray_jobs.check_devices(job, per_device=1)
 
 
 def test_a_machine_without_a_driver(

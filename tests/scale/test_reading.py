@@ -258,6 +258,15 @@ def test_the_column_of_an_input(tmp_path: Path, net: Path) -> None:
     check_squares(tmp_path / "out", values + 1, [0, 1])
 
 
+def test_two_columns_of_one_name(tmp_path: Path, net: Path) -> None:
+    """Be it in a later file only."""
+    found = pa.table({"id": [1], "data": [[1.0, 2.0, 3.0, 4.0]]})
+    pq.write_table(found, tmp_path / "a.parquet")
+    pq.write_table(found.append_column("id", pa.array([2])), tmp_path / "b.parquet")
+    with pytest.raises(InputError, match="b.parquet has two columns of the name 'id'"):
+        job(str(tmp_path / "*.parquet"), net, tmp_path / "out", id="id")
+
+
 def test_a_table_without_rows(tmp_path: Path, net: Path) -> None:
     table(tmp_path / "t.parquet", vectors(0))
     report = job(tmp_path / "t.parquet", net, tmp_path / "out", id="id")
@@ -302,6 +311,11 @@ def test_arrays_of_truth_values(tmp_path: Path) -> None:
         (np.zeros(1, [("a", "f4")]), "numbers are read"),
         (np.array([{}]), "is no NumPy file"),
         (np.zeros((2, 4), np.complex64), "holds complex64: numbers are read"),
+        pytest.param(
+            np.zeros((2, 4), np.longdouble),
+            "numbers are read",
+            marks=pytest.mark.skipif(np.dtype(np.longdouble).itemsize == 8, reason="a double"),
+        ),
     ],
 )
 def test_arrays_that_are_refused(array: Any, text: str, tmp_path: Path, net: Path) -> None:
@@ -312,6 +326,9 @@ def test_arrays_that_are_refused(array: Any, text: str, tmp_path: Path, net: Pat
 
 def test_archives_of_arrays_that_are_refused(tmp_path: Path, net: Path) -> None:
     np.savez(tmp_path / "a.npz", data=vectors(3), other=vectors(2))
+    np.savez(tmp_path / "none.npz")
+    with pytest.raises(InputError, match="none.npz has no arrays in it"):
+        job(tmp_path / "none.npz", net, tmp_path / "out")
     with pytest.raises(InputError, match=r"first axes count rows and differ: data \[3, 4\], other"):
         job(tmp_path / "a.npz", net, tmp_path / "out")
     (tmp_path / "in").mkdir()

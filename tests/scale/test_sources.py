@@ -116,6 +116,16 @@ def test_what_is_refused(
         find_source(given)  # type: ignore[arg-type]
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+def test_a_pipe_is_no_source(tmp_path: Path) -> None:
+    """Nothing waits for somebody to write into it; in a folder it is left out."""
+    pictures(tmp_path, 1)
+    os.mkfifo(tmp_path / "pipe.png")
+    with pytest.raises(InputError, match="pipe.png is neither a file nor a folder"):
+        find_source(tmp_path / "pipe.png")
+    assert len(find_source(tmp_path).paths) == 1
+
+
 def test_two_filesystems_in_a_list(tree: Path) -> None:
     with pytest.raises(InputError, match="lies elsewhere than"):
         find_source([str(tree), "s3://bucket/more?region=x"])

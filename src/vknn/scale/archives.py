@@ -23,6 +23,8 @@ _FIRST = 32
 #: Damaged files that an error names.
 _SHOWN = 3
 _T = TypeVar("_T")
+#: What is told something that users are to know.
+Note = Callable[[str], Any]
 
 
 class UnreadError(VknnError):
@@ -68,13 +70,16 @@ def archive_columns(source: RecordSource) -> list[str]:
 
 
 def archive_records(
-    source: RecordSource, wanted: Callable[[Any], bool] | None = None
+    source: RecordSource,
+    wanted: Callable[[Any], bool] | None = None,
+    note: Note | None = None,
 ) -> Iterator[dict[str, Any]]:
     """The records of archives, column -> bytes, the key as text.
 
     Args:
         source: The archives.
         wanted: Told a key; None: all are.
+        note: Told of archives that may be cut off, and nothing says it.
 
     Raises InputError for a key that occurs twice and, behind all records that there are,
     UnreadError where archives are damaged.
@@ -82,7 +87,7 @@ def archive_records(
     seen: set[str] = set()
     problems: dict[str, str] = {}
     for path in source.paths:
-        records = _records(source, path)
+        records = _records(source, path, note)
         while True:
             try:
                 row = next(records, None)
@@ -100,7 +105,7 @@ def archive_records(
         raise UnreadError(problems)
 
 
-def _records(source: RecordSource, path: str) -> Iterator[dict[str, Any]]:
+def _records(source: RecordSource, path: str, note: Note | None = None) -> Iterator[dict[str, Any]]:
     """The records of one archive: files of one name up to the first dot of its last part.
 
     Raises VknnError where it is damaged; the record that is open then is not given.
@@ -122,7 +127,11 @@ def _records(source: RecordSource, path: str) -> Iterator[dict[str, Any]]:
                     row = {}
                 row.setdefault(KEY, key)
                 row[_text(ending.lower())] = _contents(archive, member, path)
-            _check_end(archive)
+            if not _has_end(archive) and note is not None:
+                note(
+                    f"{path} has no mark at its end: it may be cut off behind its "
+                    f"{count + bool(row)} records"
+                )
     except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError) as error:
         behind = f" behind its first {count} records" if count else ""
         why = " ".join(str(error).split())
@@ -146,10 +155,11 @@ def _contents(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> b
     return b"" if held is None else held.read()
 
 
-def _check_end(archive: tarfile.TarFile) -> None:
-    """Check that an archive ends where tarfile stopped; raises tarfile.ReadError.
+def _has_end(archive: tarfile.TarFile) -> bool:
+    """Whether zeros end an archive where tarfile stopped; False: its bytes end, too.
 
-    It takes any header but the first that is cut off or damaged for the end.
+    Raises tarfile.ReadError for anything else: tarfile takes any header but the first that is cut
+    off or damaged for the end.
     """
     file = archive.fileobj
     assert file is not None
@@ -157,3 +167,4 @@ def _check_end(archive: tarfile.TarFile) -> None:
     block = file.read(tarfile.BLOCKSIZE)
     if block.strip(b"\0") or len(block) not in (0, tarfile.BLOCKSIZE):
         raise tarfile.ReadError(f"it is cut off or damaged at byte {archive.offset}")
+    return bool(block)

@@ -23,10 +23,13 @@ MOST_DEADLY_RECORDS = 3
 
 @dataclass
 class _Tried:
-    """Attempts at something: how many ended in death, and the device of the one under way."""
+    """Attempts at something: how many ended in death, and the devices of these and of the one under
+    way.
+    """
 
     deaths: int = 0
     device: str | None = None
+    died_on: list[str] = field(default_factory=list)
 
 
 @dataclass
@@ -103,6 +106,7 @@ class Keeper:
         self._measured: set[str] = set()
         self._arrived: set[str] = set()
         self._unread: dict[str, str] = {}
+        self._notes: list[str] = []
 
     def arrive(self, worker: str, noted: tuple[str, str] | None = None) -> bool:
         """A process of a worker begins. Tells whether another one of this worker ended before.
@@ -199,6 +203,13 @@ class Keeper:
             tried.device = device
         return tried.deaths
 
+    def deadly_devices(self, key: str) -> list[str]:
+        """The devices on which processes ended with a record, each once, with names for people."""
+        return [
+            f"{device} ({self._devices[device].name})" if device in self._devices else device
+            for device in dict.fromkeys(self._records.setdefault(key, _Tried()).died_on)
+        ]
+
     def end_record(self, key: str) -> None:
         """A record that was begun by itself is done."""
         self._records.setdefault(key, _Tried()).device = None
@@ -257,6 +268,10 @@ class Keeper:
         """Note of files that could not be read to their ends, and why."""
         self._unread.update(problems)
 
+    def note(self, text: str) -> None:
+        """Note that the report is to have."""
+        self._notes.append(text)
+
     def retired(self) -> dict[str, str]:
         """The devices that are not to be used, and why."""
         return {name: d.retired for name, d in self._devices.items() if d.retired}
@@ -275,6 +290,7 @@ class Keeper:
             "pending": sum(self._pending.values()),
             "stacked": dict(self._stacked),
             "unread": dict(self._unread),
+            "notes": list(self._notes),
         }
 
     def _died(self, tried: _Tried) -> bool:
@@ -282,6 +298,7 @@ class Keeper:
         if tried.device is None:
             return False
         tried.deaths += 1
+        tried.died_on.append(tried.device)
         if tried.device in self._devices:
             self._devices[tried.device].deaths += 1
         tried.device = None

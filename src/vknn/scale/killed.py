@@ -71,17 +71,14 @@ class Killed:
             self._written = False
 
 
-def died_row(deaths: int, how: str, on: str = "", beside: str = "") -> dict[str, Any]:
+def died_row(deaths: int, how: str, on: str) -> dict[str, Any]:
     """The error of a record at which processes ended.
 
     Args:
         deaths: How often.
         how: How, such as by which signal; empty: that is not known.
-        on: The device.
-        beside: Where that is not known: the device of the process that tells it.
+        on: The device, or several.
     """
-    where = f" on {on}" if on else ""
     ended = f"ended {deaths} times" + (f" ({how})" if how else "")
-    last = f", the last beside {beside}" if beside else ""
-    message = f"the process that computed it{where} {ended}{last}"
+    message = f"the process that computed it on {on} {ended}"
     return {"type": "ProcessDied", "message": message, "attempts": deaths}

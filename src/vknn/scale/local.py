@@ -179,9 +179,9 @@ class LocalRun(JobRun):
             return name not in self.done and wanted(name)
 
         has_id = self.predictor.id is not None
-        for number, rows in enumerate(
-            read(self.source, layout.read, size, is_left if has_id else None)
-        ):
+        kept = is_left if has_id else None
+        found = read(self.source, layout.read, size, kept, self.outcome.note)
+        for number, rows in enumerate(found):
             name = f"{self.outcome.run}-{len(rows)}-{number}"
             ids = rows.table.column(self.predictor.id).to_pylist() if has_id else []
             yield RowBatch(

@@ -196,6 +196,8 @@ class RayRun(JobRun):
         own.devices = {name: DeviceReport(**found) for name, found in state["devices"].items()}
         own.waiting = state["waiting"]
         own.peak = max(own.peak, state["memory"])
+        for text in state["notes"]:
+            own.note(text)
         self._state = state
         if state["stacked"] != self.stacked:
             self.stacked.update(state["stacked"])
@@ -314,7 +316,7 @@ def planned_workers(predictor: Predictor, address: str | None) -> list[str]:
 
 
 def remove_pending(folder: Folder) -> None:
-    """Removal of files of answers that a job of Ray's did not finish writing."""
+    """Removal of files of answers that a job of Ray's did not finish writing, and of its notes."""
     fs, place = arrow_part("fs"), folder.filesystem
     every = fs.FileSelector(folder.checkpoint, allow_not_found=True, recursive=True)
     pending = [f.path for f in place.get_file_info(every) if f.path.endswith(_PENDING)]
@@ -322,8 +324,7 @@ def remove_pending(folder: Folder) -> None:
     for path in folder.parts() if begins else []:
         if posixpath.basename(path).startswith(begins):
             folder.remove_part(path)
-    for path in pending:
-        place.delete_file(path)
+    _remove_folder(folder)
 
 
 def _remove_folder(folder: Folder) -> None:

@@ -67,6 +67,11 @@ class Outcome:
         """Records that could not be computed."""
         return sum(self.errors.values())
 
+    def note(self, text: str) -> None:
+        """Note of what else there is to say, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
     def count(self, errors: Iterable[dict[str, Any] | None]) -> None:
         """Counting of rows by their errors; None for rows that have none."""
         for error in errors:

@@ -143,11 +143,14 @@ class _Reader:
 
     def __call__(self) -> Iterator[Any]:
         try:
-            for rows in read(self._source, self._columns, self._rows):
+            for rows in read(self._source, self._columns, self._rows, note=self._note):
                 yield _with_errors(rows) if self._source.kind == PICTURES else rows.table
         except UnreadError as error:
             # Raised, it would end the job, and rows were lost that other tasks have under way.
             ray_module().get(self._keeper.unread.remote(error.problems))
+
+    def _note(self, text: str) -> None:
+        ray_module().get(self._keeper.note.remote(text))
 
 
 def _with_errors(rows: Rows) -> Any:

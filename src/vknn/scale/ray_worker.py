@@ -217,7 +217,8 @@ class BatchActor:
                 key = f"{alone}:{len(cells)}"
                 deaths = self._keeper.ask("begin_record", self._worker.device, key)
                 if deaths >= MOST_DEATHS:
-                    cells.append(({}, self._died(deaths)))
+                    on = self._keeper.ask("deadly_devices", key)
+                    cells.append(({}, died_row(deaths, self._exit.last, " and ".join(on))))
                     continue
                 for _, found in self._worker.results([record]):
                     cells.append(self._cell(name, record, found, batch))
@@ -237,10 +238,6 @@ class BatchActor:
         if row[1] is None:
             self._sample(name, record, found, batch)
         return row
-
-    def _died(self, deaths: int) -> dict[str, Any]:
-        beside = f"{self._worker.device} ({device_name(self._worker)})"
-        return died_row(deaths, self._exit.last, beside=beside)
 
     def _sample(self, name: Any, record: Record, outputs: Any, batch: str) -> None:
         expected = self._setup.expected

@@ -12,9 +12,19 @@ from typing import Any
 import numpy as np
 
 from vknn.errors import InputError, VknnError
-from vknn.scale.archives import KEY, MOST_BYTES, archive_columns, archive_records
+from vknn.scale.archives import KEY, MOST_BYTES, Note, archive_columns, archive_records
 from vknn.scale.optional import arrow, arrow_part
-from vknn.scale.sources import ARRAYS, BYTES, DATA, OWN_ID, PARQUET, PICTURES, RecordSource, opened
+from vknn.scale.sources import (
+    ARRAYS,
+    BYTES,
+    DATA,
+    OWN_ID,
+    PARQUET,
+    PICTURES,
+    TARS,
+    RecordSource,
+    opened,
+)
 
 _READERS = 8
 #: Rows of Parquet that are read together, be it for batches of one row.
@@ -67,6 +77,7 @@ def read(
     columns: Sequence[str],
     rows: int,
     wanted: Callable[[Any], bool] | None = None,
+    note: Note | None = None,
 ) -> Iterator[Rows]:
     """The records in order, so many rows at a time.
 
@@ -75,9 +86,12 @@ def read(
         columns: The columns that are needed; the first names records.
         rows: Of a batch.
         wanted: Told a record's name; what it does not want is left out, unread where that can be.
+        note: Told what users are to know of the files.
     """
+    if source.kind == TARS:
+        return _read_tars(source, columns, rows, wanted, note)
     readers = {PICTURES: _read_pictures, PARQUET: _read_parquet, ARRAYS: _read_arrays}
-    return readers.get(source.kind, _read_tars)(source, columns, rows, wanted)
+    return readers[source.kind](source, columns, rows, wanted)
 
 
 _Wanted = Callable[[Any], bool] | None
@@ -178,10 +192,10 @@ def _read_arrays(
 
 
 def _read_tars(
-    source: RecordSource, columns: Sequence[str], rows: int, wanted: _Wanted
+    source: RecordSource, columns: Sequence[str], rows: int, wanted: _Wanted, note: Note | None
 ) -> Iterator[Rows]:
     pa = arrow()
-    for some in _chunks_up_to_errors(archive_records(source, wanted), rows):
+    for some in _chunks_up_to_errors(archive_records(source, wanted, note), rows):
         data = {
             name: pa.array(
                 [row.get(name) for row in some], pa.string() if name == KEY else pa.binary()
@@ -194,9 +208,13 @@ def _read_tars(
 def _parquet(source: RecordSource, path: str) -> Any:
     pa, parquet = arrow(), arrow_part("parquet")
     try:
-        return parquet.ParquetFile(opened(source, path))
+        file = parquet.ParquetFile(opened(source, path))
+        names = file.schema_arrow.names
     except (pa.ArrowException, OSError) as error:
         raise VknnError(f"{path} cannot be read: {error}") from None
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"{path} has two columns of the name {twice[0]!r}")
+    return file
 
 
 def _checked_ids(source: RecordSource, column: str) -> int:
@@ -261,6 +279,8 @@ def _arrays(source: RecordSource, path: str) -> dict[str, Any]:
 
 
 def _row_count(arrays: dict[str, Any], path: str) -> int:
+    if not arrays:
+        raise InputError(f"{path} has no arrays in it")
     counts = {len(array) if array.ndim else -1 for array in arrays.values()}
     if len(counts) != 1 or -1 in counts:
         shown = ", ".join(f"{name} {list(a.shape)}" for name, a in arrays.items())
@@ -270,15 +290,20 @@ def _row_count(arrays: dict[str, Any], path: str) -> int:
 
 def _row_type(array: np.ndarray) -> Any:
     """The Arrow type of an array's rows; None where they have none."""
-    if not array.ndim or array.dtype.kind not in "fiub":
+    if not array.ndim or not _is_number(array):
         return None
     return _tensor_column(np.zeros((1, *array.shape[1:]), array.dtype), "").type
+
+
+def _is_number(array: np.ndarray) -> bool:
+    """Whether an array holds numbers that Arrow has, too."""
+    return array.dtype.kind in "fiub" and array.dtype.itemsize <= 8
 
 
 def _tensor_column(array: np.ndarray, path: str) -> Any:
     """The rows of an array as an Arrow column."""
     pa = arrow()
-    if array.dtype.kind not in "fiub":
+    if not _is_number(array):
         raise InputError(f"{path} holds {array.dtype}: numbers are read")
     native = np.dtype(np.uint8) if array.dtype.kind == "b" else array.dtype.newbyteorder("=")
     array = array.astype(native, copy=False)

@@ -163,6 +163,8 @@ def _local_files(path: str) -> dict[str, int]:
     if not os.path.isdir(path):
         if _kind(path) is None:
             raise InputError(f"{path} is no picture, .parquet, .npy, .npz or .tar by its name")
+        if not os.path.isfile(path):  # such as a pipe, at which reading would wait for ever
+            raise InputError(f"{path} is neither a file nor a folder")
         return {path: os.path.getsize(path)}
     inside: dict[str, int] = {}
     for folder, folders, names in os.walk(path, onerror=_unlisted):
