@@ -19,14 +19,24 @@ from vknn.runtime.spirv import words
 from vknn.runtime.spirv.specialize import OPERATORS, specialized
 
 CONSTANT_COMPOSITE, SPEC_CONSTANT_COMPOSITE, EXTRACT, SELECT = 44, 51, 81, 169
+_WORD = 0xFFFFFFFF
 #: Operators of OpSpecConstantOp that cutting branches has no need of: the negative; quotients and
-#: remainders, unsigned and signed.
+#: remainders, unsigned and signed; comparisons of unsigned; shifts, and the complement.
 MORE: dict[int, Callable[..., int]] = {
     126: lambda a: -a,
-    134: lambda a, b: (a & 0xFFFFFFFF) // (b & 0xFFFFFFFF),
+    134: lambda a, b: (a & _WORD) // (b & _WORD),
     135: lambda a, b: abs(a) // abs(b) * (1 if a * b >= 0 else -1),
-    137: lambda a, b: (a & 0xFFFFFFFF) % (b & 0xFFFFFFFF),
+    137: lambda a, b: (a & _WORD) % (b & _WORD),
+    138: lambda a, b: abs(a) % abs(b) * (1 if a >= 0 else -1),
     139: lambda a, b: a % b,
+    172: lambda a, b: int(a & _WORD > b & _WORD),
+    174: lambda a, b: int(a & _WORD >= b & _WORD),
+    176: lambda a, b: int(a & _WORD < b & _WORD),
+    178: lambda a, b: int(a & _WORD <= b & _WORD),
+    194: lambda a, b: (a & _WORD) >> b,
+    195: lambda a, b: a >> b,
+    196: lambda a, b: a << b,
+    200: lambda a: ~a,
 }
 
 
@@ -39,8 +49,12 @@ def instead() -> Iterator[None]:
 
 
 def frozen(spirv: bytes, constants: Iterable[tuple[int, int | float]]) -> bytes:
-    """``spirv`` with its branches cut, too. Raises KeyError for an operator that is not known."""
-    return _frozen(spirv, tuple(constants))
+    """``spirv`` with its branches cut, too; only these where something of it is not known here."""
+    given = tuple(constants)
+    try:
+        return _frozen(spirv, given)
+    except KeyError:
+        return specialized(spirv, given)
 
 
 @functools.lru_cache(256)  # a model's pipelines have their keys made by each way to memory
@@ -83,6 +97,8 @@ class _Frozen:
             default = int(opcode == words.SPEC_CONSTANT_TRUE)
             opcode, operands = self._constant(operands, self._bits(operands[1], default))
         elif opcode == words.SPEC_CONSTANT:
+            if len(operands) != 3:
+                raise KeyError("a constant of more than a word")
             opcode, operands = self._constant(operands, self._bits(operands[1], operands[2]))
         elif (
             opcode == words.SPEC_CONSTANT_OP
