@@ -19,6 +19,7 @@ import pytest
 from tests.bundle import build
 from tests.bundle.edits import edited, section
 from tests.bundle.networks import Made, answers, small
+from tests.bundle.played import played
 from tests.bundle.rebuilt import rebuilt, with_field
 
 from vknn.bundle import Bundle, schema
@@ -209,26 +210,31 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> list[str | Path]:
 JAVA_LINES = r"""input data FLOAT32 \[3, 8, 8\]
 output out 20 \[5\]
 same true true true true
+zeros false
+borrowed true LITTLE_ENDIAN
 test true
 (?s:.*)
 second true
-size: Failure 4 data .*768 bytes, not 4.*
-room: Failure 4 out .*20 bytes, not 4.*
+log true true 1
+size: Failure 4 argument data .*768 bytes, not 4.*
+room: Failure 4 argument out .*20 bytes, not 4.*
 null: NullPointerException the buffer is null
 heap: IllegalArgumentException the buffer is not direct: use Port.allocate\(\), .*
 order: IllegalArgumentException the buffer for 'data' is BIG_ENDIAN, which the device is not: .*
 read-only: IllegalArgumentException the buffer for 'out' is read-only
 name: IllegalArgumentException no input 'nothing': there are data
+no port: NullPointerException give a port
 no name: NullPointerException give the name of an output
 runs: IllegalArgumentException a profile takes one run at least, not 0
 closed: IllegalStateException this net is closed
+closed port: IllegalStateException this net is closed
 closed test: IllegalStateException this net is closed
 beside: IllegalStateException this net is closed
-missing: Failure 1 no such 😀.vkb cannot be opened: .*
-no bundle: Failure 1 .*
-hash: Failure 2 .*SHA-256.*
+missing: Failure 1 file no such 😀.vkb cannot be opened: .*
+no bundle: Failure 1 file .*
+hash: Failure 2 hash .*SHA-256.*
 short hash: IllegalArgumentException a SHA-256 has 32 bytes, not 31
-device: Failure 3 no device no such device; there are .*
+device: Failure 3 device no device no such device; there are .*
 zero: IllegalArgumentException a text has a 0 in it
 """
 
@@ -248,6 +254,16 @@ def test_java_reports_a_device_that_computes_something_else(
     text, _ = used(java, wrong, net, tmp_path)
     assert "\ntest false\nout: " in text
     check_json((tmp_path / "prob.bin.json").read_bytes(), wrong, right=False)
+
+
+@pytest.mark.device
+def test_java_hears_of_threads_that_it_does_not_know(net: Made, java: list[str | Path]) -> None:
+    """Those that make pipelines, which a layer refuses to make, are the runner's own."""
+    _, variables = played()
+    env = {**os.environ, **variables, "VKNN_PLAY": "refuse=2"}
+    first, second = ran([*java, net.path], env=env).splitlines()
+    assert first.startswith("pipelines: Failure 10 driver ")
+    assert second == "other threads true"
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@
  *   families   so many queue families, of which the last alone computes and has timestamps
  *   subgroup   size of subgroups that the device would choose
  *   subgroups  how many of them a workgroup may have
- *   refuse     1: no pipeline cache is made of data
+ *   refuse     1: no pipeline cache is made of data; 2: no pipelines are made
  * Memory that is not coherent is the host's own copy until it is flushed or invalidated. New memory is
  * full of 0xa5. The numbers of one device are kept. Built by benchmarks/counting/layer.py, driven by
  * tests/bundle/played_run.py.
@@ -49,7 +49,7 @@ static PFN_vkGetDeviceProcAddr next_device;
 #define OF_DEVICE(X)                                                                              \
     X(AllocateMemory) X(FreeMemory) X(MapMemory) X(FlushMappedMemoryRanges)                       \
     X(InvalidateMappedMemoryRanges) X(GetBufferMemoryRequirements) X(GetDeviceQueue)              \
-    X(CreateCommandPool) X(CreatePipelineCache)
+    X(CreateCommandPool) X(CreatePipelineCache) X(CreateComputePipelines)
 #define NEXT(f) static PFN_vk##f next_##f;
 OF_INSTANCE(NEXT)
 OF_DEVICE(NEXT)
@@ -164,8 +164,15 @@ static VKAPI_ATTR VkResult VKAPI_CALL own_CreatePipelineCache(VkDevice d,
                                                               const VkPipelineCacheCreateInfo *i,
                                                               const VkAllocationCallbacks *a,
                                                               VkPipelineCache *made) {
-    if (play.refuse && i->initialDataSize) return VK_ERROR_INITIALIZATION_FAILED;
+    if (play.refuse == 1 && i->initialDataSize) return VK_ERROR_INITIALIZATION_FAILED;
     return next_CreatePipelineCache(d, i, a, made);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL own_CreateComputePipelines(
+    VkDevice d, VkPipelineCache c, uint32_t n, const VkComputePipelineCreateInfo *i,
+    const VkAllocationCallbacks *a, VkPipeline *made) {
+    if (play.refuse == 2) return VK_ERROR_INITIALIZATION_FAILED;
+    return next_CreateComputePipelines(d, c, n, i, a, made);
 }
 
 static VKAPI_ATTR void VKAPI_CALL own_GetBufferMemoryRequirements(VkDevice d, VkBuffer b,
