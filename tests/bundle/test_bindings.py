@@ -22,7 +22,7 @@ from tests.bundle.networks import Made, answers, small
 from tests.bundle.played import played
 from tests.bundle.rebuilt import rebuilt, with_field
 
-from vknn.bundle import Bundle, schema
+from vknn.bundle import Bundle, runner_library, schema
 from vknn.bundle.runner import Runner
 
 HERE = Path(__file__).parent / "bindings"
@@ -362,3 +362,51 @@ def test_java_and_c_have_the_same_native_methods() -> None:
     )
     c = re.findall(r"Java_vknn_Net_(\w+)\(", (ANDROID / "vknn_jni.c").read_text())
     assert sorted(java) == sorted(c)
+
+
+# --- All of them
+
+#: Options of a context for an app's own Vulkan.
+OWN_VULKAN = {
+    *("instance", "physical_device", "logical_device", "queue", "queue_family", "features"),
+    *("get_instance_proc_addr", "lock_queue"),
+}
+#: Binding -> files of it, and what of the C interface it has in another form, or cannot have.
+BINDINGS = {
+    "C++": ((build.RUNNER / "vknn_run.hpp",), {"vknn_run_version", "vknn_status_name"}),  # C's own
+    "Java": (
+        (ANDROID / "vknn_jni.c",),
+        # It finds ports itself. Java has no allocators and no Vulkan; its own locks are Java's.
+        {"vknn_find", "allocate", *OWN_VULKAN},
+    ),
+    "Python": (
+        tuple(Path(runner_library.__file__).parent.glob("runner*.py")),
+        {"vknn_find", "vknn_status_name"},  # it finds ports itself, and has classes of errors
+    ),
+    "Swift": ((build.RUNNER / "swift" / "Vknn" / "Net.swift",), {"allocate", *OWN_VULKAN}),
+}
+
+
+@pytest.mark.parametrize("binding", BINDINGS)
+def test_bindings_have_all_that_c_has(binding: str) -> None:
+    header = (build.RUNNER / "vknn_run.h").read_text()
+    functions = set(re.findall(r"^VKNN_API .*?(vknn_\w+)\(", header, re.MULTILINE))
+    assert len(functions) > 25
+    files, exempt = BINDINGS[binding]
+    text = "".join(file.read_text() for file in files)
+    names = set(re.findall(r"\w+", text))
+    assert functions - names - exempt == set()
+    if binding == "C++":  # takes C's options as they are
+        assert {"vknn_context_options", "vknn_net_options"} <= names
+        return
+    structs = re.findall(r"typedef struct vknn_\w+_options {(.*?)}", header, re.DOTALL)
+    plain = re.sub(r"/\*.*?\*/", "", "".join(structs), flags=re.DOTALL)
+    fields = set(re.findall(r"[*(, ](\w+)\)?(?=[;,]|\()", plain)) - {
+        "user",
+        "old",
+        "bytes",
+        "text",
+        "locked",
+    }
+    assert {"device", "robust", "log", "queue", "sha256", "memory_limit"} <= fields
+    assert fields - names - exempt == set()
