@@ -3,7 +3,8 @@
  * Compile it with your program: cc -std=c99 -c vknn_run.c (link with -pthread, and -ldl where libc lacks
  * dlopen). VKNN_STATIC_VULKAN: vkGetInstanceProcAddr is linked in, not looked for. VKNN_NO_THREADS: for
  * platforms without threads; then one thread alone may call. VKNN_SMALL: 6 KB less; an error of a damaged
- * bundle names field and value, not the rule that is broken. There is no global state. */
+ * bundle names field and value, not the rule that is broken. There is no global state.
+ * Built and run with gcc and clang on Linux; for Windows and macOS compiled alone, by zig; never for a phone. */
 #if !defined(_WIN32)
 #define _DEFAULT_SOURCE /* mmap, dlopen and madvise beside C99 */
 #define _DARWIN_C_SOURCE

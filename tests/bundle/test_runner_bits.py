@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.bundle import build
-from tests.bundle.networks import Made, answers
+from tests.bundle.networks import Made, answers, input_of
 from tests.bundle.op_bundles import variants, write_variant
 from tests.bundle.test_ports_models import LATER, SUFFIXES, feeds_of
 from tests.bundle.test_runner import silent_child
@@ -86,7 +86,8 @@ def check_twice(runs: list[Made], library: Path) -> None:
 def test_networks(shared: Path, tmp_path: Path, library: Path, name: str, mode: str) -> None:
     options = options_of(mode)
     path = write_network(shared, name, tmp_path)
-    feeds = {"data": np.random.default_rng(7).random(NETWORKS[name]).astype(np.float32)}
+    image = np.random.default_rng(7).random(NETWORKS[name]).astype(np.float32)
+    feeds = {input_of(path): image}
     runs = session_made(tmp_path, path, feeds, options)
     check_twice(runs, library)
     if mode == "fp32":

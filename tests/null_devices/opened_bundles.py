@@ -1,7 +1,7 @@
 """Bundles opened and run twice by the C runner, on a device that computes nothing.
 
-Arguments: the runner's library, bundles. A line of JSON for each, in place and staged: its file, the
-target whose plan was taken, bytes of device memory. Messages of Vulkan's layers go to stdout and stderr as they come.
+Arguments: the runner's library, bundles. A line of JSON for each, in place and staged: its file,
+the target whose plan was taken, bytes of device memory. What Vulkan's layers say comes between.
 """
 
 from __future__ import annotations
