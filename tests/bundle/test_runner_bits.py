@@ -29,6 +29,8 @@ pytestmark = [pytest.mark.device, pytest.mark.slow, pytest.mark.timeout(3000)]
 
 #: precision, arithmetic.
 MODES = {"fp32": ("fp32", "fp32"), "fp16": ("fp16", "fp32"), "arithmetic": ("fp16", "fp16")}
+#: Of a run: slow drivers on busy machines.
+SECONDS = 600
 BY_MODE = pytest.mark.parametrize("mode", MODES)
 #: Chains are for GPUs.
 OF_GPUS = {"chains"}
@@ -73,7 +75,7 @@ def check_twice(runs: list[Made], library: Path) -> None:
     """Asserts that the runner gives the bits of both runs, in place and staged."""
     with Runner(runs[0].path, library=library) as first:
         for staged in (False, True):
-            with Runner(runs[0].path, beside=first, staged=staged) as runner:
+            with Runner(runs[0].path, beside=first, staged=staged, time_limit=SECONDS) as runner:
                 for run in runs:
                     found = answers(runner, run)
                     for name, array in run.expected.items():
@@ -119,7 +121,7 @@ def test_operators(tmp_path: Path, library: Path, family: str, mode: str) -> Non
             expected = executable.run(variant.feeds)
         with Runner(path, library=library) as first:
             for staged in (False, True):
-                with Runner(path, beside=first, staged=staged) as runner:
+                with Runner(path, beside=first, staged=staged, time_limit=SECONDS) as runner:
                     found = runner.run(variant.feeds)
                 assert list(found) == list(expected)
                 for name, array in expected.items():
