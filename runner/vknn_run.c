@@ -3,7 +3,8 @@
  * Compile it with your program: cc -std=c99 -c vknn_run.c (link with -pthread, and -ldl where libc lacks
  * dlopen). VKNN_STATIC_VULKAN: vkGetInstanceProcAddr is linked in, not looked for. VKNN_NO_THREADS: for
  * platforms without threads; then one thread alone may call. VKNN_SMALL: 6 KB less; an error of a damaged
- * bundle names field and value, not the rule that is broken. There is no global state. */
+ * bundle names field and value, not the rule that is broken. There is no global state.
+ * Built and run with gcc and clang on Linux; for Windows and macOS compiled alone, by zig; for phones never. */
 #if !defined(_WIN32)
 #define _DEFAULT_SOURCE /* mmap, dlopen and madvise beside C99 */
 #define _DARWIN_C_SOURCE
@@ -775,10 +776,10 @@ static void save_cache(vknn_context *c) {
 /* What memory is for. */
 enum purpose { DEVICE, SHARED, WRITTEN, UPLOAD, DOWNLOAD };
 
-/* The best type of those that a buffer allows, or -1. Memory is shared where it is of the heap that the device's
- * own comes from, and of no window onto another, and where the host caches it or has none apart from it. That of
- * discrete GPUs, all of which the host may reach, it reads over the bus, uncached: there staging is faster, and
- * weights and activations stay in memory that is the device's alone. */
+/* The best type of those that a buffer allows, or -1. Memory is shared where it is of the heap that the
+ * device's own comes from, and of no window onto another, and where the host caches it or has none apart from
+ * it. That of discrete GPUs, all of which the host may reach, it reads over the bus, uncached: there staging is
+ * faster, and weights and activations stay in memory that is the device's alone. */
 static int memory_type(const vknn_context *c, uint32_t allowed, enum purpose purpose) {
     enum {
         LOCAL = 1,

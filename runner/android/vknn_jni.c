@@ -4,13 +4,29 @@
  * are open and used by one thread at a time. Texts cross as UTF-8 in byte arrays: JNI's own strings
  * are modified UTF-8, and a bundle's names may be anything. */
 #include <jni.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "../vknn_run.h"
 
 #define NET(handle) ((vknn_net *)(intptr_t)(handle))
-#define CONTEXT(handle) ((vknn_context *)(intptr_t)(handle))
+#define CONTEXT(handle) (((holder *)(intptr_t)(handle))->context)
 #define HANDLE(pointer) ((jlong)(intptr_t)(pointer))
+
+#ifdef __ANDROID__ /* whose jni.h types it as C++ would */
+#define ATTACHED(env) (&(env))
+#else
+#define ATTACHED(env) ((void **)&(env))
+#endif
+
+/* A context, and what its log takes to reach Java: none where nobody listens. */
+typedef struct holder {
+    vknn_context *context;
+    JavaVM *machine;
+    jobject log;
+    jclass net; /* looked up by no thread of the runner's own: those do not see an app's classes */
+    jmethodID tell;
+} holder;
 
 /* Bytes of a Java array that ends with 0, or null. To be given back by release. */
 static const char *text_of(JNIEnv *env, jbyteArray array)
@@ -64,32 +80,99 @@ static vknn_direction direction_of(jboolean is_input)
     return is_input ? VKNN_INPUT : VKNN_OUTPUT;
 }
 
+/* The runner's log; threads that make pipelines call it, too, which Java does not know. */
+static void told(void *user, const char *text)
+{
+    holder *h = user;
+    JNIEnv *env = NULL;
+    jbyteArray line;
+    const int is_known = (*h->machine)->GetEnv(h->machine, (void **)&env, JNI_VERSION_1_6) == JNI_OK;
+    if (!is_known && (*h->machine)->AttachCurrentThread(h->machine, ATTACHED(env), NULL) != JNI_OK)
+        return;
+    line = (*env)->ExceptionCheck(env) ? NULL : array_of(env, text);
+    if (line) {
+        (*env)->CallStaticVoidMethod(env, h->net, h->tell, h->log, line);
+        if ((*env)->ExceptionCheck(env)) {
+            (*env)->ExceptionDescribe(env);
+            (*env)->ExceptionClear(env);
+        }
+        (*env)->DeleteLocalRef(env, line);
+    }
+    if (!is_known)
+        (*h->machine)->DetachCurrentThread(h->machine);
+}
+
+static void drop(JNIEnv *env, holder *h)
+{
+    if (h && h->log)
+        (*env)->DeleteGlobalRef(env, h->log);
+    if (h && h->net)
+        (*env)->DeleteGlobalRef(env, h->net);
+    free(h);
+}
+
+/* A holder with no context yet; null, and thrown, where there is no memory. */
+static holder *held(JNIEnv *env, jclass self, jobject log)
+{
+    holder *h = calloc(1, sizeof *h);
+    if (h && log && (*env)->GetJavaVM(env, &h->machine) == JNI_OK) {
+        h->log = (*env)->NewGlobalRef(env, log);
+        h->net = (jclass)(*env)->NewGlobalRef(env, self);
+        h->tell = (*env)->GetStaticMethodID(env, self, "tell", "(Lvknn/Net$Log;[B)V");
+    }
+    if (h && (!log || (h->log && h->net && h->tell)))
+        return h;
+    drop(env, h);
+    if (!(*env)->ExceptionCheck(env))
+        fail(env, VKNN_ERROR_HOST_MEMORY, "Java has no memory for a log");
+    return NULL;
+}
+
+JNIEXPORT jint JNICALL Java_vknn_Net_interfaceVersion(JNIEnv *env, jclass self)
+{
+    (void)env;
+    (void)self;
+    return (jint)vknn_run_version();
+}
+
+JNIEXPORT jbyteArray JNICALL Java_vknn_Net_nameOfStatus(JNIEnv *env, jclass self, jint status)
+{
+    (void)self;
+    return array_of(env, vknn_status_name((vknn_status)status));
+}
+
 JNIEXPORT jlong JNICALL Java_vknn_Net_createContext(JNIEnv *env, jclass self, jbyteArray device,
-                                                    jbyteArray cache, jint threads, jboolean robust)
+                                                    jbyteArray cache, jint threads, jboolean robust,
+                                                    jobject log)
 {
     vknn_context_options options;
-    vknn_context *context = NULL;
     vknn_message why;
     vknn_status status;
-    (void)self;
+    holder *h = held(env, self, log);
+    if (!h)
+        return 0;
     memset(&options, 0, sizeof options);
     options.device = text_of(env, device);
     options.cache = text_of(env, cache);
     options.threads = threads > 0 ? (unsigned)threads : 0;
     options.robust = robust ? 1 : 0;
-    status = vknn_context_create(&options, &context, &why);
+    options.log = log ? told : NULL;
+    options.user = h;
+    status = vknn_context_create(&options, &h->context, &why);
     release(env, device, options.device);
     release(env, cache, options.cache);
-    if (status != VKNN_OK)
-        fail(env, status, why.text);
-    return HANDLE(status == VKNN_OK ? context : NULL);
+    if (status == VKNN_OK)
+        return HANDLE(h);
+    drop(env, h);
+    fail(env, status, why.text);
+    return 0;
 }
 
 JNIEXPORT void JNICALL Java_vknn_Net_destroyContext(JNIEnv *env, jclass self, jlong context)
 {
-    (void)env;
     (void)self;
-    vknn_context_destroy(CONTEXT(context));
+    vknn_context_destroy(CONTEXT(context)); /* no net is open any more: it tells nothing behind this */
+    drop(env, (holder *)(intptr_t)context);
 }
 
 JNIEXPORT jbyteArray JNICALL Java_vknn_Net_deviceName(JNIEnv *env, jclass self, jlong context)
@@ -252,6 +335,19 @@ JNIEXPORT void JNICALL Java_vknn_Net_read(JNIEnv *env, jclass self, jlong net, j
     (void)self;
     release(env, output, name);
     check(env, NET(net), status);
+}
+
+JNIEXPORT jobject JNICALL Java_vknn_Net_borrowOf(JNIEnv *env, jclass self, jlong net, jboolean is_input,
+                                                 jbyteArray port)
+{
+    void *data = NULL;
+    size_t bytes = 0;
+    const char *name = text_of(env, port);
+    const vknn_status status = vknn_borrow(NET(net), direction_of(is_input), name, &data, &bytes);
+    (void)self;
+    release(env, port, name);
+    check(env, NET(net), status);
+    return status == VKNN_OK && bytes ? (*env)->NewDirectByteBuffer(env, data, (jlong)bytes) : NULL;
 }
 
 JNIEXPORT void JNICALL Java_vknn_Net_runNet(JNIEnv *env, jclass self, jlong net)

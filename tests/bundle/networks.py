@@ -77,3 +77,10 @@ def check(case: Made, library: Path, **options: Any) -> None:
             found = answers(runner, case)
             for name, array in case.expected.items():
                 np.testing.assert_array_equal(found[name], array, err_msg=name)
+
+
+def input_of(model: Path) -> str:
+    """The name of a network's one input."""
+    with vknn.Session(model, device="cpu") as session:
+        [port] = session.inputs
+        return port.name

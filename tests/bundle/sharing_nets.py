@@ -83,6 +83,10 @@ class Net:
         self._check(self._lib.vknn_run(self._net))
         return self.get()
 
+    def run_as_is(self) -> None:
+        """A run with what the inputs hold."""
+        self._check(self._lib.vknn_run(self._net))
+
     def get(self) -> bytes:
         """The bytes of the first output as they are."""
         port = PortRecord()

@@ -19,9 +19,10 @@ import pytest
 from tests.bundle import build
 from tests.bundle.edits import edited, section
 from tests.bundle.networks import Made, answers, small
+from tests.bundle.played import played
 from tests.bundle.rebuilt import rebuilt, with_field
 
-from vknn.bundle import Bundle, schema
+from vknn.bundle import Bundle, runner_library, schema
 from vknn.bundle.runner import Runner
 
 HERE = Path(__file__).parent / "bindings"
@@ -209,26 +210,31 @@ def java(tmp_path_factory: pytest.TempPathFactory) -> list[str | Path]:
 JAVA_LINES = r"""input data FLOAT32 \[3, 8, 8\]
 output out 20 \[5\]
 same true true true true
+zeros false
+borrowed true LITTLE_ENDIAN
 test true
 (?s:.*)
 second true
-size: Failure 4 data .*768 bytes, not 4.*
-room: Failure 4 out .*20 bytes, not 4.*
+log true true 1
+size: Failure 4 argument data .*768 bytes, not 4.*
+room: Failure 4 argument out .*20 bytes, not 4.*
 null: NullPointerException the buffer is null
 heap: IllegalArgumentException the buffer is not direct: use Port.allocate\(\), .*
 order: IllegalArgumentException the buffer for 'data' is BIG_ENDIAN, which the device is not: .*
 read-only: IllegalArgumentException the buffer for 'out' is read-only
 name: IllegalArgumentException no input 'nothing': there are data
+no port: NullPointerException give a port
 no name: NullPointerException give the name of an output
 runs: IllegalArgumentException a profile takes one run at least, not 0
 closed: IllegalStateException this net is closed
+closed port: IllegalStateException this net is closed
 closed test: IllegalStateException this net is closed
 beside: IllegalStateException this net is closed
-missing: Failure 1 no such 😀.vkb cannot be opened: .*
-no bundle: Failure 1 .*
-hash: Failure 2 .*SHA-256.*
+missing: Failure 1 file no such 😀.vkb cannot be opened: .*
+no bundle: Failure 1 file .*
+hash: Failure 2 hash .*SHA-256.*
 short hash: IllegalArgumentException a SHA-256 has 32 bytes, not 31
-device: Failure 3 no device no such device; there are .*
+device: Failure 3 device no device no such device; there are .*
 zero: IllegalArgumentException a text has a 0 in it
 """
 
@@ -248,6 +254,16 @@ def test_java_reports_a_device_that_computes_something_else(
     text, _ = used(java, wrong, net, tmp_path)
     assert "\ntest false\nout: " in text
     check_json((tmp_path / "prob.bin.json").read_bytes(), wrong, right=False)
+
+
+@pytest.mark.device
+def test_java_hears_of_threads_that_it_does_not_know(net: Made, java: list[str | Path]) -> None:
+    """Those that make pipelines, which a layer refuses to make, are the runner's own."""
+    _, variables = played()
+    env = {**os.environ, **variables, "VKNN_PLAY": "refuse=2"}
+    first, second = ran([*java, net.path], env=env).splitlines()
+    assert first.startswith("pipelines: Failure 10 driver ")
+    assert second == "other threads true"
 
 
 @pytest.mark.slow
@@ -346,3 +362,51 @@ def test_java_and_c_have_the_same_native_methods() -> None:
     )
     c = re.findall(r"Java_vknn_Net_(\w+)\(", (ANDROID / "vknn_jni.c").read_text())
     assert sorted(java) == sorted(c)
+
+
+# --- All of them
+
+#: Options of a context for an app's own Vulkan.
+OWN_VULKAN = {
+    *("instance", "physical_device", "logical_device", "queue", "queue_family", "features"),
+    *("get_instance_proc_addr", "lock_queue"),
+}
+#: Binding -> files of it, and what of the C interface it has in another form, or cannot have.
+BINDINGS = {
+    "C++": ((build.RUNNER / "vknn_run.hpp",), {"vknn_run_version", "vknn_status_name"}),  # C's own
+    "Java": (
+        (ANDROID / "vknn_jni.c",),
+        # It finds ports itself. Java has no allocators and no Vulkan; its own locks are Java's.
+        {"vknn_find", "allocate", *OWN_VULKAN},
+    ),
+    "Python": (
+        tuple(Path(runner_library.__file__).parent.glob("runner*.py")),
+        {"vknn_find", "vknn_status_name"},  # it finds ports itself, and has classes of errors
+    ),
+    "Swift": ((build.RUNNER / "swift" / "Vknn" / "Net.swift",), {"allocate", *OWN_VULKAN}),
+}
+
+
+@pytest.mark.parametrize("binding", BINDINGS)
+def test_bindings_have_all_that_c_has(binding: str) -> None:
+    header = (build.RUNNER / "vknn_run.h").read_text()
+    functions = set(re.findall(r"^VKNN_API .*?(vknn_\w+)\(", header, re.MULTILINE))
+    assert len(functions) > 25
+    files, exempt = BINDINGS[binding]
+    text = "".join(file.read_text() for file in files)
+    names = set(re.findall(r"\w+", text))
+    assert functions - names - exempt == set()
+    if binding == "C++":  # takes C's options as they are
+        assert {"vknn_context_options", "vknn_net_options"} <= names
+        return
+    structs = re.findall(r"typedef struct vknn_\w+_options {(.*?)}", header, re.DOTALL)
+    plain = re.sub(r"/\*.*?\*/", "", "".join(structs), flags=re.DOTALL)
+    fields = set(re.findall(r"[*(, ](\w+)\)?(?=[;,]|\()", plain)) - {
+        "user",
+        "old",
+        "bytes",
+        "text",
+        "locked",
+    }
+    assert {"device", "robust", "log", "queue", "sha256", "memory_limit"} <= fields
+    assert fields - names - exempt == set()

@@ -46,6 +46,52 @@ def test_borrowed_memory(net: Made, library: Path) -> None:
             np.testing.assert_array_equal(found[name].ravel(), array.ravel())
 
 
+def test_inputs_and_outputs_one_by_one(net: Made, library: Path) -> None:
+    with Runner(net.path, library=library) as runner:
+        [(name, data)], [(output, expected)] = net.feeds.items(), net.expected.items()
+        assert not runner.get(output).any()
+        runner.set(name, data)
+        runner.submit()
+        runner.wait()
+        assert runner.shape(output) == expected.shape
+        np.testing.assert_array_equal(runner.get(output), expected)
+        for call in (runner.get, runner.shape):
+            with pytest.raises(InputError, match="there is no output 'data'; there are out"):
+                call(name)
+        with pytest.raises(InputError, match="there is no input 'out'; there are data"):
+            runner.set(output, data)
+
+
+def test_devices_and_log(net: Made, library: Path) -> None:
+    lines: list[str] = []
+    with Runner(net.path, library=library, device="0", log=lines.append) as runner:
+        assert Runner.devices(library).splitlines()[0].startswith(f"0  {runner.device}  ")
+        assert lines[0].startswith(f"device: {runner.device}, ")
+        assert any(line.startswith("plan: ") for line in lines)
+
+
+def test_nets_beside_each_other(net: Made, library: Path) -> None:
+    """They share a context, which stays until the last of them is closed, with its log."""
+    lines: list[str] = []
+    first = Runner(net.path, library=library, log=lines.append)
+    with Runner(net.path.read_bytes(), beside=first) as second:
+        assert lines[-1].startswith("memory: ")
+        assert not lines[-1].endswith("and 0 of weights that other nets have")
+        name = first.device
+        first.close()
+        with Runner(net.path, beside=second) as third:
+            second.close()
+            assert third.device == name
+            assert len([line for line in lines if line.startswith("device: ")]) == 1
+            assert len([line for line in lines if line.startswith("memory: ")]) == 3
+            for output, array in third.run(net.feeds).items():
+                np.testing.assert_array_equal(array, net.expected[output])
+    with pytest.raises(vknn.VknnError, match="the runner was closed"):
+        Runner(net.path, beside=second)
+    with pytest.raises(vknn.ModelFormatError), Runner(net.path, library=library) as other:
+        Runner(b"no bundle", beside=other)
+
+
 def test_time_limit_then_wait(net: Made, library: Path) -> None:
     """A run that is over its time can be waited for again; inputs cannot be set meanwhile."""
     with Runner(net.path, library=library, time_limit=1e-9) as runner:

@@ -14,20 +14,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks.counting.layer import Layer, Unbuildable
-from benchmarks.counting.layer import built as built_layer
 from tests.bundle import build
 from tests.bundle.edits import edited, records
 from tests.bundle.networks import Made, small
+from tests.bundle.played import played
 from tests.bundle.test_ports_states import svdf
 
 import vknn
 
 pytestmark = pytest.mark.device
 
-LAYER = Layer(
-    "VK_LAYER_VKNN_plays", Path(__file__).with_name("device_layer"), "plays other devices"
-)
 OTHER, INTEGRATED, DISCRETE, VIRTUAL = range(4)
 #: Types of memory: the device's alone, the host's too (as GPUs with a resizable BAR have it, and
 #: as phones do), and the host's alone.
@@ -47,16 +43,13 @@ def net(tmp_path_factory: pytest.TempPathFactory) -> Made:
 @pytest.fixture(scope="module")
 def ask() -> Iterator[Ask]:
     """Answers of a child process that runs under the layer."""
-    try:
-        layer = built_layer(build.ROOT / ".cache", LAYER)
-    except Unbuildable as error:
-        pytest.skip(f"needs the layer that plays devices: {error}")
+    library, variables = played()
     env = {
-        **os.environ, "PYTHONPATH": f"{build.ROOT}/src:{build.ROOT}", "VKNN_VALIDATE": "0",
-        "VK_LAYER_PATH": str(layer), "VK_INSTANCE_LAYERS": LAYER.name,
+        **os.environ, **variables, "PYTHONPATH": f"{build.ROOT}/src:{build.ROOT}",
+        "VKNN_VALIDATE": "0",
     }  # fmt: skip
     script = Path(__file__).with_name("played_run.py")
-    command = [sys.executable, str(script), str(layer / LAYER.library), str(build.library())]
+    command = [sys.executable, str(script), str(library), str(build.library())]
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, env=env, text=True, stdin=pipe, stdout=pipe, stderr=pipe

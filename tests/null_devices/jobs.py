@@ -26,6 +26,12 @@ DEVICES = (
 )
 #: Those that every run of the tests takes.
 QUICK_DEVICES = ("navi31", "a740")
+#: Devices that share their memory with the host, by what their drivers say of it. RADV lists that
+#: of APUs as it does a whole BAR: a heap that the host does not cache, and one of the host's own.
+SHARING = (
+    *("m1", "skl", "icl", "tgl", "adl"),
+    *("a630", "a660", "a730", "a740", "a750"),
+)
 #: Inputs of real models that leave their size open: part of the file's name -> shape.
 OPEN_SHAPES = {
     "RFB-320.param": (3, 240, 320),

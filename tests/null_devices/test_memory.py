@@ -10,15 +10,13 @@ from typing import Any
 
 import pytest
 from tests.bundle import build
-from tests.null_devices.jobs import named_devices, start
+from tests.null_devices.jobs import SHARING, named_devices, start
 
 SWIFTSHADER = build.ROOT / ".cache" / "swiftshader" / "vk_swiftshader_icd.json"
 PROGRAM = ("-m", "tests.bundle.memory_told")
 PATH = os.pathsep.join((str(build.ROOT / "src"), str(build.ROOT)))
 
-#: Devices of one memory, and such whose host has its own: behind small windows, behind whole BARs,
-#: as which RADV lists APUs' too, and without any.
-SHARED = ("a630", "a740", "m1", "skl", "tgl", "adl")
+#: Devices whose host has memory of its own: behind small windows, behind whole BARs, of APUs.
 APART = (
     *("polaris10", "polaris12", "vega20", "raven", "vangogh", "navi21", "navi31"),
     *("gfx1201", "nv172", "dg2"),
@@ -43,11 +41,11 @@ def here(**variables: str) -> dict[str, Any]:
 
 
 @pytest.mark.long  # drivers to be fetched
-@pytest.mark.parametrize("device", named_devices([*SHARED, *APART], QUICK))
+@pytest.mark.parametrize("device", named_devices([*SHARING, *APART], QUICK))
 def test_of_a_null_device(device: str) -> None:
     command = [*PROGRAM, str(build.library())]
     done = start(device, command, PYTHONPATH=PATH, VKNN_NULL_DEVICE="1", VKNN_VALIDATE="0")
-    assert told(done)["runtime"] is (device in SHARED)
+    assert told(done)["runtime"] is (device in SHARING)
 
 
 @pytest.mark.device

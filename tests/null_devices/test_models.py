@@ -16,6 +16,7 @@ from tests.null_devices.jobs import (
     MODES,
     QUICK_DEVICES,
     SECONDS,
+    SHARING,
     do,
     model_job,
     selected_devices,
@@ -34,8 +35,6 @@ LONG = 2400
 FORMATS = ("ncnn", "tflite", "coreml", "openvino", "onnx")
 #: What is staged, inputs and outputs, where a device need not: by whether it shares the memory.
 WITHOUT_STAGING = {False: [False, True], True: [False, False]}
-INTEGRATED = ("raven", "raven2", "renoir", "vangogh", "m1", "tgl", "adl", "icl", "skl")
-INTEGRATED += ("a630", "a660", "a730", "a740", "a750")
 #: Models that had steps on the host: reductions in order, a cast to int64 at the end.
 ONE_PLAN = ("style_transfer_dynamic.tflite", "deeplabv3_mnv2_dm05_pascal_quant.tflite")
 #: Of a network whose dispatches all stand in the branches of an If.
@@ -51,7 +50,7 @@ def test_networks(device: str, shared: Path) -> None:
         assert found["dispatches"] > 30
         assert found["host"] == []
         assert found["staged"] == [True, True]
-        assert found["mapped"] == WITHOUT_STAGING[device in INTEGRATED]
+        assert found["mapped"] == WITHOUT_STAGING[device in SHARING]
 
 
 @pytest.mark.parametrize("device", selected_devices(QUICK_DEVICES[:1]))

@@ -29,6 +29,12 @@ public final class Net implements AutoCloseable {
         System.loadLibrary("vknn");
     }
 
+    /** Takes what the runner tells of its work, a line a time, from whatever thread makes a call. */
+    public interface Log {
+        /** Must not call the net. What it throws is printed, and thrown no further. */
+        void say(String text);
+    }
+
     /** What to open and where to work. All defaults are good. */
     public static final class Options {
         /** The device's number, part of its name, or its UUID in hex; null: the best one. */
@@ -39,6 +45,8 @@ public final class Net implements AutoCloseable {
         public int threads;
         /** Whether shaders stay within whole arenas and blocks of weights. */
         public boolean robust;
+        /** Is told which device, plan and memory are used, and what went wrong; null: nobody is. */
+        public Log log;
         /** An open net, to share its device, pipelines and equal weights; then the fields above are unused. */
         public Net beside;
         /** One of the bundle's sets of shapes, "data=3,224,224"; null: its first. */
@@ -130,6 +138,11 @@ public final class Net implements AutoCloseable {
             this.status = status;
         }
 
+        /** The name of the status in words, as vknn_status_name has it. */
+        public String statusName() {
+            return text(nameOfStatus(status));
+        }
+
         /** Made by the native side: texts cross as UTF-8, which JNI's own strings are not. */
         Failure(int status, byte[] message) {
             this(status, text(message));
@@ -156,7 +169,8 @@ public final class Net implements AutoCloseable {
 
         Context(Options options) {
             String cache = options.cache == null ? null : options.cache.getPath();
-            handle = createContext(bytes(options.device), bytes(cache), options.threads, options.robust);
+            handle = createContext(bytes(options.device), bytes(cache), options.threads, options.robust,
+                    options.log);
         }
 
         synchronized void enter() {
@@ -230,6 +244,11 @@ public final class Net implements AutoCloseable {
     /** Devices as a text, a line each. */
     public static String devices() {
         return text(listDevices());
+    }
+
+    /** Version of the runner's interface, VKNN_RUN_VERSION of vknn_run.h. */
+    public static int version() {
+        return interfaceVersion();
     }
 
     /** Waits for a run that is under way. Closing twice is fine. */
@@ -309,6 +328,20 @@ public final class Net implements AutoCloseable {
             throw new IllegalArgumentException("the buffer for '" + output + "' is read-only");
         }
         read(net, bytes(output), data, data.position(), data.remaining());
+    }
+
+    /**
+     * The memory of an input or output itself, in place of copies: what is written there the next run
+     * takes, and behind a run an output is there. Not to be touched while one is under way, nor when the
+     * net is closed: the memory is then gone, and Java does not see it.
+     */
+    public synchronized ByteBuffer borrow(Port port) {
+        long net = opened();
+        if (port == null) {
+            throw new NullPointerException("give a port");
+        }
+        ByteBuffer own = (ByteBuffer) borrowOf(net, port.isInput, bytes(port.name));
+        return (own == null ? ByteBuffer.allocateDirect(0) : own).order(ByteOrder.nativeOrder());
     }
 
     /** Runs from inputs to outputs, and waits. */
@@ -430,7 +463,17 @@ public final class Net implements AutoCloseable {
         return bytes == null ? null : new String(bytes, UTF_8);
     }
 
-    private static native long createContext(byte[] device, byte[] cache, int threads, boolean robust);
+    /** Called by the native side, from any thread. */
+    private static void tell(Log log, byte[] line) {
+        log.say(text(line));
+    }
+
+    private static native int interfaceVersion();
+
+    private static native byte[] nameOfStatus(int status);
+
+    private static native long createContext(byte[] device, byte[] cache, int threads, boolean robust,
+            Log log);
 
     private static native void destroyContext(long context);
 
@@ -461,6 +504,8 @@ public final class Net implements AutoCloseable {
     private static native void write(long net, byte[] input, Buffer data, int position, int size);
 
     private static native void read(long net, byte[] output, Buffer data, int position, int size);
+
+    private static native Buffer borrowOf(long net, boolean isInput, byte[] name);
 
     private static native void runNet(long net);
 

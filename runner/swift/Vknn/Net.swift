@@ -1,4 +1,5 @@
-// Not built with Apple's tools: with Swift 6.2 on Linux only, by hand. See docs/phones.md.
+// Not built with Apple's tools: an earlier state with Swift 6.2 on Linux, by hand, and what came since (memory of
+// ports and bundles, log, options, statuses) not at all. See docs/phones.md.
 
 import CVknn
 
@@ -10,6 +11,9 @@ import Foundation
 public struct VknnError: Error, CustomStringConvertible {
     public let status: vknn_status
     public let description: String
+
+    /// The status in words, as vknn_status_name has it.
+    public var statusName: String { String(cString: vknn_status_name(status)) }
 }
 
 /// Types of an output's and input's elements that Swift has. Float16 has no type on every platform:
@@ -52,31 +56,65 @@ extension UInt64: VknnElement {
 /// A device, its compiled pipelines and weights, which nets share. Nets keep it alive.
 public final class Context {
     fileprivate let handle: OpaquePointer
+    private let listener: Listener?  // which the handle's log calls as long as it lives
 
     /// - Parameters:
     ///   - device: its number, part of its name, or its UUID in hex; nil: the best one.
     ///   - cache: folder for the driver's compiled pipelines; nil: none is kept.
+    ///   - threads: that make pipelines; 0: up to four.
     ///   - robust: shaders stay within whole arenas and blocks of weights.
-    public init(device: String? = nil, cache: String? = nil, robust: Bool = false) throws {
-        var made: OpaquePointer?
-        var why = vknn_message()
-        let status = withText(device) { device in
-            withText(cache) { cache in
+    ///   - log: is told, in any thread, what is used and what went wrong; it must not use the runner.
+    public init(
+        device: String? = nil, cache: String? = nil, threads: UInt32 = 0, robust: Bool = false,
+        log: (@Sendable (String) -> Void)? = nil
+    ) throws {
+        let listener = log.map { Listener($0) }
+        let made = try withText(device) { device in
+            try withText(cache) { cache in
                 var options = vknn_context_options()
                 options.device = device
                 options.cache = cache
+                options.threads = threads
                 options.robust = robust ? 1 : 0
-                return vknn_context_create(&options, &made, &why)
+                if let listener {
+                    options.user = Unmanaged.passUnretained(listener).toOpaque()
+                    options.log = { user, line in
+                        guard let user, let line else { return }
+                        Unmanaged<Listener>.fromOpaque(user).takeUnretainedValue().say(String(cString: line))
+                    }
+                }
+                return try created(options)
             }
         }
-        guard status == VKNN_OK, let made else { throw VknnError(status: status, description: text(of: why)) }
+        self.listener = listener
         handle = made
+    }
+
+    /// With C's own options: an app's Vulkan, an allocator. What they point to has to stay as long as
+    /// vknn_run.h says.
+    public init(options: vknn_context_options) throws {
+        listener = nil
+        handle = try created(options)
     }
 
     deinit { vknn_context_destroy(handle) }
 
     /// Name of the device.
     public var device: String { String(cString: vknn_context_device(handle)) }
+}
+
+private final class Listener {
+    let say: @Sendable (String) -> Void
+    init(_ say: @escaping @Sendable (String) -> Void) { self.say = say }
+}
+
+private func created(_ given: vknn_context_options) throws -> OpaquePointer {
+    var options = given
+    var made: OpaquePointer?
+    var why = vknn_message()
+    let status = vknn_context_create(&options, &made, &why)
+    guard status == VKNN_OK, let made else { throw VknnError(status: status, description: text(of: why)) }
+    return made
 }
 
 /// A bundle (.vkb file that `vknn export` writes), ready to run. Used by one thread at a time; only
@@ -108,37 +146,50 @@ public final class Net {
         public let isOpen: Bool
     }
 
+    /// A file.
+    ///
     /// - Parameters:
     ///   - shapes: one of the bundle's, "data=3,224,224"; nil: its first.
     ///   - target: one of the bundle's; nil: the first that suits the device.
     ///   - sha256: 32 bytes; nothing of another bundle is used.
     ///   - timeLimit: seconds of a run; 0: 30.
+    ///   - staged: through staging memory even where the device shares the host's.
+    ///   - memoryLimit: bytes of device memory; 0: what the device says is free.
     public init(
         file: String, context: Context? = nil, shapes: String? = nil, target: String? = nil,
-        sha256: [UInt8]? = nil, timeLimit: Double = 0
+        sha256: [UInt8]? = nil, timeLimit: Double = 0, staged: Bool = false, memoryLimit: UInt64 = 0
     ) throws {
-        if let sha256, sha256.count != 32 {
-            let text = "a SHA-256 has 32 bytes, not \(sha256.count)"
-            throw VknnError(status: VKNN_ERROR_ARGUMENT, description: text)
-        }
         let context = try context ?? Context()
-        var made: OpaquePointer?
-        var why = vknn_message()
-        let status = withText(shapes) { shapes in
-            withText(target) { target in
-                withBytes(sha256) { sha256 in
-                    var options = vknn_net_options()
-                    options.shapes = shapes
-                    options.target = target
-                    options.sha256 = sha256
-                    options.time_limit = timeLimit
-                    return vknn_net_open_file(context.handle, file, &options, &made, &why)
-                }
-            }
+        handle = try opened(shapes, target, sha256, timeLimit, staged, memoryLimit) { options, made, why in
+            vknn_net_open_file(context.handle, file, options, made, why)
         }
-        guard status == VKNN_OK, let made else { throw VknnError(status: status, description: text(of: why)) }
         self.context = context
-        handle = made
+    }
+
+    /// A bundle in memory, which is copied. Parameters as for files.
+    public init(
+        bytes: [UInt8], context: Context? = nil, shapes: String? = nil, target: String? = nil,
+        sha256: [UInt8]? = nil, timeLimit: Double = 0, staged: Bool = false, memoryLimit: UInt64 = 0
+    ) throws {
+        let context = try context ?? Context()
+        handle = try opened(shapes, target, sha256, timeLimit, staged, memoryLimit) { options, made, why in
+            vknn_net_open_memory(context.handle, bytes, bytes.count, options, made, why)
+        }
+        self.context = context
+    }
+
+    /// A bundle in memory that has to stay as it is until the net is gone, as mapped files do.
+    public init(
+        keeping bytes: UnsafeRawBufferPointer, context: Context? = nil, shapes: String? = nil,
+        target: String? = nil, sha256: [UInt8]? = nil, timeLimit: Double = 0, staged: Bool = false,
+        memoryLimit: UInt64 = 0
+    ) throws {
+        let context = try context ?? Context()
+        handle = try opened(shapes, target, sha256, timeLimit, staged, memoryLimit) { options, made, why in
+            options.pointee.keeps_memory = 1
+            return vknn_net_open_memory(context.handle, bytes.baseAddress, bytes.count, options, made, why)
+        }
+        self.context = context
     }
 
     deinit { vknn_net_close(handle) }
@@ -148,6 +199,8 @@ public final class Net {
 
     public var inputs: [Port] { ports(VKNN_INPUT) }
     public var outputs: [Port] { ports(VKNN_OUTPUT) }
+    public func input(_ name: String) throws -> Port { described(try find(VKNN_INPUT, name)) }
+    public func output(_ name: String) throws -> Port { described(try find(VKNN_OUTPUT, name)) }
 
     /// Sizes of an output: behind a run those that it had, where they depend on data.
     public func shape(of output: String) throws -> [Int] {
@@ -188,6 +241,25 @@ public final class Net {
 
     public func getBytes(_ output: String, into data: UnsafeMutableRawBufferPointer) throws {
         try check(vknn_get(handle, output, data.baseAddress, data.count))
+    }
+
+    /// The elements of an input, or of an output, themselves, in place of copies, until the net is gone; not
+    /// to be touched while a run is under way. The type must be the port's.
+    public func borrow<Element: VknnElement>(
+        _ direction: vknn_direction, _ name: String, as type: Element.Type = Element.self
+    ) throws -> UnsafeMutableBufferPointer<Element> {
+        try checkType(try find(direction, name), Element.self)
+        return try borrowBytes(direction, name).bindMemory(to: Element.self)
+    }
+
+    /// Whatever the type is.
+    public func borrowBytes(
+        _ direction: vknn_direction, _ name: String
+    ) throws -> UnsafeMutableRawBufferPointer {
+        var data: UnsafeMutableRawPointer?
+        var bytes = 0
+        try check(vknn_borrow(handle, direction, name, &data, &bytes))
+        return UnsafeMutableRawBufferPointer(start: data, count: data == nil ? 0 : bytes)
     }
 
     /// Runs from inputs to outputs, and waits.
@@ -232,16 +304,20 @@ public final class Net {
         (0..<vknn_ports(handle, direction)).compactMap { index in
             var port = vknn_port()
             guard vknn_describe(handle, direction, index, &port) == VKNN_OK else { return nil }
-            let labels = (0..<port.labels).map { label in
-                vknn_label(handle, &port, label).map { String(cString: $0) } ?? ""
-            }
-            return Port(
-                name: String(cString: port.name), type: port.type, shape: sizes(port.dims, port.rank),
-                bytes: port.bytes, layout: String(cString: port.layout),
-                picture: String(cString: port.picture),
-                quantization: port.quantized == 0 ? nil : (port.scale, Int(port.zero_point)), labels: labels,
-                isOpen: port.open != 0)
+            return described(port)
         }
+    }
+
+    private func described(_ given: vknn_port) -> Port {
+        var port = given
+        let labels = (0..<port.labels).map { label in
+            vknn_label(handle, &port, label).map { String(cString: $0) } ?? ""
+        }
+        return Port(
+            name: String(cString: port.name), type: port.type, shape: sizes(port.dims, port.rank),
+            bytes: port.bytes, layout: String(cString: port.layout), picture: String(cString: port.picture),
+            quantization: port.quantized == 0 ? nil : (port.scale, Int(port.zero_point)), labels: labels,
+            isOpen: port.open != 0)
     }
 
     private func find(_ direction: vknn_direction, _ name: String) throws -> vknn_port {
@@ -270,6 +346,9 @@ public final class Net {
     }
 }
 
+/// Version of the runner's interface, VKNN_RUN_VERSION of vknn_run.h.
+public var interfaceVersion: UInt32 { vknn_run_version() }
+
 /// Devices, a line each.
 public func devices() throws -> String {
     var lines: UnsafeMutablePointer<CChar>?
@@ -288,10 +367,49 @@ private func sizes<Tuple>(_ dims: Tuple, _ rank: UInt32) -> [Int] {
     withUnsafeBytes(of: dims) { $0.bindMemory(to: UInt64.self).prefix(Int(rank)).map { Int($0) } }
 }
 
-private func withText<Result>(_ text: String?, _ body: (UnsafePointer<CChar>?) -> Result) -> Result {
-    text.map { $0.withCString(body) } ?? body(nil)
+private func withText<Result>(
+    _ text: String?, _ body: (UnsafePointer<CChar>?) throws -> Result
+) rethrows -> Result {
+    if let text { return try text.withCString(body) }
+    return try body(nil)
 }
 
-private func withBytes<Result>(_ bytes: [UInt8]?, _ body: (UnsafePointer<UInt8>?) -> Result) -> Result {
-    bytes.map { $0.withUnsafeBufferPointer { body($0.baseAddress) } } ?? body(nil)
+private func withBytes<Result>(
+    _ bytes: [UInt8]?, _ body: (UnsafePointer<UInt8>?) throws -> Result
+) rethrows -> Result {
+    if let bytes { return try bytes.withUnsafeBufferPointer { try body($0.baseAddress) } }
+    return try body(nil)
+}
+
+/// A net that `opening` opens with the options, whose texts live as long as it takes.
+private func opened(
+    _ shapes: String?, _ target: String?, _ sha256: [UInt8]?, _ timeLimit: Double, _ staged: Bool,
+    _ memoryLimit: UInt64,
+    _ opening: (
+        UnsafeMutablePointer<vknn_net_options>, UnsafeMutablePointer<OpaquePointer?>,
+        UnsafeMutablePointer<vknn_message>
+    ) -> vknn_status
+) throws -> OpaquePointer {
+    if let sha256, sha256.count != 32 {
+        let text = "a SHA-256 has 32 bytes, not \(sha256.count)"
+        throw VknnError(status: VKNN_ERROR_ARGUMENT, description: text)
+    }
+    var made: OpaquePointer?
+    var why = vknn_message()
+    let status = withText(shapes) { shapes in
+        withText(target) { target in
+            withBytes(sha256) { sha256 in
+                var options = vknn_net_options()
+                options.shapes = shapes
+                options.target = target
+                options.sha256 = sha256
+                options.time_limit = timeLimit
+                options.staged = staged ? 1 : 0
+                options.memory_limit = memoryLimit
+                return opening(&options, &made, &why)
+            }
+        }
+    }
+    guard status == VKNN_OK, let made else { throw VknnError(status: status, description: text(of: why)) }
+    return made
 }

@@ -2,7 +2,8 @@
 
 from vknn.bundle.export import Exported, ExportedPlan, export
 from vknn.bundle.reader import Bundle
-from vknn.bundle.runner import Runner, RunnerPort
+from vknn.bundle.runner import Runner
+from vknn.bundle.runner_port import RunnerPort
 from vknn.bundle.targets import TARGETS
 
 __all__ = [

@@ -8,50 +8,31 @@ with Runner("net.vkb", library="libvknn_run.so") as runner:
 from __future__ import annotations
 
 import ctypes
-import math
-import operator
 import os
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from vknn import environment
-from vknn.bundle.records import ArrayPort
+from vknn.bundle import runner_options as options
 from vknn.bundle.runner_library import (
     AXES,
+    LOG,
     ContextOptions,
     Message,
     NetOptions,
     PortRecord,
     loaded,
     raise_status,
+    taken,
 )
-from vknn.bundle.schema import Direction, PortElement
+from vknn.bundle.runner_port import RunnerPort, described
+from vknn.bundle.schema import Direction
 from vknn.errors import InputError, VknnError
 
 _DIFFERS = 11
 _MOST_RUNS = 1_000_000
-
-
-@dataclass(frozen=True)
-class RunnerPort(ArrayPort):
-    """An input or output of a net that is open.
-
-    Attributes:
-        name: Its name in the model.
-        dtype: Its elements.
-        shape: Its sizes; of an output whose size depends on data, at most.
-        layout: A letter an axis, "NHWC"; empty where the format has none.
-        picture: Order of a picture's colours, "RGB"; empty where it takes none.
-        scale: Of integers that stand for scale * (stored - zero point); None where they do not.
-        zero_point: See ``scale``.
-        labels: Names of classes.
-        is_open: Whether its size depends on data.
-    """
-
-    is_open: bool
 
 
 class Runner:
@@ -75,6 +56,8 @@ class Runner:
         robust: bool = False,
         staged: bool = False,
         threads: int = 0,
+        log: Callable[[str], None] | None = None,
+        beside: Runner | None = None,
     ) -> None:
         """Opening of a bundle.
 
@@ -91,12 +74,17 @@ class Runner:
             robust: Whether shaders stay within whole arenas and blocks of weights.
             staged: Whether staging memory is used even where the device shares the host's.
             threads: That make pipelines; 0: up to four.
+            log: Is told a line at a time, in any thread, what is used and what went wrong; it must
+                not use the runner.
+            beside: An open one, whose library, device, pipelines and equal weights are shared: then
+                ``library``, ``device``, ``cache``, ``robust``, ``threads`` and ``log`` are unused.
 
         Raises:
             vknn.ModelFormatError: It is damaged, of a newer version, or not the one pinned.
             vknn.DeviceError: There is no driver, no such device, or none that suits.
             vknn.InputError: There are no such shapes or target, or an option is no such thing.
-            vknn.VknnError: There is no library, or it is of another version.
+            vknn.VknnError: There is no library, or it is of another version, or the runner
+                beside which this one is opened was closed.
         """
         self._net, self._context = ctypes.c_void_p(), ctypes.c_void_p()
         #: One call at a time, but for that of cancel(), which may not meet the net's end.
@@ -104,41 +92,55 @@ class Runner:
         self._borrowed: set[str] = set()
         #: The bytes of a bundle in memory, which the net reads until it is closed.
         self._bytes = bytes(bundle) if isinstance(bundle, (bytes, bytearray, memoryview)) else None
-        path = None if self._bytes is not None else _text("bundle", bundle)
+        path = None if self._bytes is not None else options.text("bundle", bundle)
         if path == self._bytes:  # neither is there
             raise InputError("bundle=None: expected a file or its bytes")
+        #: Called by the context as long as there is one, whoever opened it.
+        self._log = LOG(lambda _, line: log and log(line.decode("utf-8", "replace")))
+        self._is_owner = beside is None
         where = ContextOptions(
-            device=_text("device", device),
-            cache=_text("cache", cache),
-            threads=_whole("threads", threads, 1 << 31),
+            device=options.text("device", device),
+            cache=options.text("cache", cache),
+            threads=options.whole("threads", threads, 1 << 31),
             robust=bool(robust),
+            log=ctypes.cast(self._log, ctypes.c_void_p) if log else None,
         )
-        digest = None if sha256 is None else _digest(sha256)
+        digest = None if sha256 is None else options.digest(sha256)
         what = NetOptions(
-            shapes=_text("shapes", shapes),
-            target=_text("target", target),
+            shapes=options.text("shapes", shapes),
+            target=options.text("target", target),
             sha256=digest,
-            time_limit=_seconds(time_limit),
-            memory_limit=_whole("memory_limit", memory_limit, 1 << 63),
+            time_limit=options.seconds(time_limit),
+            memory_limit=options.whole("memory_limit", memory_limit, 1 << 63),
             staged=bool(staged),
             keeps_memory=1,
         )
-        self._lib = loaded(library if library is not None else environment.runner())
-        why = Message()
-        create = self._lib.vknn_context_create
-        code = create(ctypes.byref(where), ctypes.byref(self._context), ctypes.byref(why))
-        raise_status(code, why.words)
-        more = (ctypes.byref(what), ctypes.byref(self._net), ctypes.byref(why))
-        if self._bytes is None:
-            code = self._lib.vknn_net_open_file(self._context, path, *more)
+        if beside is None:
+            self._lib = loaded(library if library is not None else environment.runner())
+            why = Message()
+            create = self._lib.vknn_context_create
+            code = create(ctypes.byref(where), ctypes.byref(self._context), ctypes.byref(why))
+            raise_status(code, why.words)
+            self._open_net(path, what)
         else:
-            size = len(self._bytes)
-            code = self._lib.vknn_net_open_memory(self._context, self._bytes, size, *more)
-        if code:
-            self.close()
-        raise_status(code, why.words)
+            with beside._lock:
+                beside._open()
+                self._lib, self._log = beside._lib, beside._log
+                self._context = ctypes.c_void_p(beside._context.value)
+                self._open_net(path, what)
         self.inputs = self._ports(Direction.INPUT)
         self.outputs = self._ports(Direction.OUTPUT)
+
+    @staticmethod
+    def devices(library: str | os.PathLike[str] | None = None) -> str:
+        """Devices, a line each: number, name, kind, UUID, driver.
+
+        Raises DeviceError where there is no driver.
+        """
+        lib = loaded(library if library is not None else environment.runner())
+        found, why = ctypes.c_void_p(), Message()
+        raise_status(lib.vknn_devices(None, ctypes.byref(found), ctypes.byref(why)), why.words)
+        return taken(lib, found)
 
     def __enter__(self) -> Runner:
         return self
@@ -181,6 +183,27 @@ class Runner:
                 self._set(name, array)
             self._check(self._lib.vknn_run(self._net))
             return {name: self._get(port) for name, port in self.outputs.items()}
+
+    def set(self, name: str, array: np.ndarray) -> None:
+        """An input's elements, for :meth:`submit`. Raises InputError where they do not fit."""
+        with self._lock:
+            self._open()
+            self._set(name, array)
+
+    def get(self, name: str) -> np.ndarray:
+        """An output of the last run. Raises InputError where there is no such output."""
+        with self._lock:
+            self._open()
+            return self._get(self._port(name, Direction.OUTPUT))
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Sizes of an output: behind a run those that it had, where they depend on data.
+
+        Raises InputError where there is no such output.
+        """
+        with self._lock:
+            self._open()
+            return self._shape(self._port(name, Direction.OUTPUT))
 
     def submit(self) -> None:
         """A run begun, with what the inputs hold; :meth:`wait` ends it."""
@@ -236,7 +259,7 @@ class Runner:
             self._open()
             text = ctypes.c_void_p()
             code = self._lib.vknn_test(self._net, ctypes.byref(text))
-            told = self._taken(text)
+            told = taken(self._lib, text)
             if code != _DIFFERS:
                 self._check(code)
             return code == 0, told
@@ -251,7 +274,7 @@ class Runner:
             self._open()
             text = ctypes.c_void_p()
             code = self._lib.vknn_test_json(self._net, ctypes.byref(text))
-            told = self._taken(text)
+            told = taken(self._lib, text)
             if not told:
                 self._check(code)
             return told
@@ -261,12 +284,12 @@ class Runner:
 
         Raises DeviceError where the device has no timestamps, InputError for no, or absurd, runs.
         """
-        count = _whole("runs", runs, _MOST_RUNS)
+        count = options.whole("runs", runs, _MOST_RUNS)
         with self._lock:
             self._open()
             text = ctypes.c_void_p()
             code = self._lib.vknn_profile(self._net, count, ctypes.byref(text))
-            told = self._taken(text)
+            told = taken(self._lib, text)
             self._check(code)
             return told
 
@@ -283,7 +306,7 @@ class Runner:
             context, self._context = self._context, ctypes.c_void_p()
             if net:
                 self._lib.vknn_net_close(net)
-            if context:
+            if context and self._is_owner:
                 self._lib.vknn_context_destroy(context)
 
     def _set(self, name: str, array: np.ndarray) -> None:
@@ -292,15 +315,17 @@ class Runner:
         self._check(self._lib.vknn_set(self._net, name.encode(), source, dense.nbytes))
 
     def _get(self, port: RunnerPort) -> np.ndarray:
-        shape = port.shape
-        if port.is_open:
-            dims = (ctypes.c_uint64 * AXES)()
-            self._check(self._lib.vknn_shape(self._net, port.name.encode(), dims))
-            shape = tuple(dims[: len(shape)])
-        array = np.empty(shape, port.dtype)
+        array = np.empty(self._shape(port), port.dtype)
         target = array.ctypes.data_as(ctypes.c_void_p)
         self._check(self._lib.vknn_get(self._net, port.name.encode(), target, array.nbytes))
         return array
+
+    def _shape(self, port: RunnerPort) -> tuple[int, ...]:
+        if not port.is_open:
+            return port.shape
+        dims = (ctypes.c_uint64 * AXES)()
+        self._check(self._lib.vknn_shape(self._net, port.name.encode(), dims))
+        return tuple(dims[: len(port.shape)])
 
     def _port(self, name: str, direction: Direction) -> RunnerPort:
         ports = self.inputs if direction is Direction.INPUT else self.outputs
@@ -315,24 +340,9 @@ class Runner:
             record = PortRecord()
             code = self._lib.vknn_describe(self._net, int(direction), number, ctypes.byref(record))
             self._check(code)
-            port = self._described(record)
+            port = described(self._lib, self._net, record)
             found[port.name] = port
         return found
-
-    def _described(self, record: PortRecord) -> RunnerPort:
-        label, reference = self._lib.vknn_label, ctypes.byref(record)
-        labels = (label(self._net, reference, n) or b"" for n in range(record.labels))
-        return RunnerPort(
-            record.name.decode("utf-8", "replace"),
-            np.dtype(PortElement(record.type).name.lower()),
-            tuple(record.dims[: record.rank]),
-            record.layout.decode("utf-8", "replace"),
-            record.picture.decode("utf-8", "replace"),
-            record.scale if record.quantized else None,
-            record.zero_point,
-            tuple(text.decode("utf-8", "replace") for text in labels),
-            bool(record.open),
-        )
 
     def _call(self, function: Callable[[ctypes.c_void_p], int]) -> None:
         with self._lock:
@@ -343,54 +353,19 @@ class Runner:
         if code:
             raise_status(code, self._lib.vknn_net_message(self._net).decode("utf-8", "replace"))
 
-    def _taken(self, text: ctypes.c_void_p) -> str:
-        """A text of the library, which is freed."""
-        if not text:
-            return ""
-        told = ctypes.string_at(text.value or 0).decode("utf-8", "replace")
-        self._lib.vknn_free(None, text)
-        return told
+    def _open_net(self, path: bytes | None, what: NetOptions) -> None:
+        """Opening of the file, or of the bytes, in the context."""
+        why = Message()
+        more = (ctypes.byref(what), ctypes.byref(self._net), ctypes.byref(why))
+        if self._bytes is None:
+            code = self._lib.vknn_net_open_file(self._context, path, *more)
+        else:
+            size = len(self._bytes)
+            code = self._lib.vknn_net_open_memory(self._context, self._bytes, size, *more)
+        if code:
+            self.close()
+        raise_status(code, why.words)
 
     def _open(self) -> None:
         if not self._net:
             raise VknnError("the runner was closed")
-
-
-def _text(name: str, value: object) -> bytes | None:
-    """A text or path as C takes it, which ends at the first zero byte."""
-    if value is None:
-        return None
-    try:
-        found = os.fsencode(value)  # type: ignore[arg-type]
-    except (TypeError, UnicodeEncodeError):
-        raise InputError(f"{name}={value!r}: this is no text") from None
-    if b"\0" in found:
-        raise InputError(f"{name}={value!r}: texts have no zero bytes")
-    return found
-
-
-def _whole(name: str, value: object, most: int) -> int:
-    """A number that C's type holds, where ctypes would cut it."""
-    try:
-        found = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        found = -1
-    if not 0 <= found <= most:
-        raise InputError(f"{name}={value!r}: expected a whole number from 0 to {most:,}")
-    return found
-
-
-def _seconds(value: object) -> float:
-    if not isinstance(value, (int, float, np.number)) or not 0 <= float(value) < math.inf:
-        raise InputError(f"time_limit={value!r}: expected seconds")
-    return float(value)
-
-
-def _digest(text: str) -> ctypes.Array[ctypes.c_uint8]:
-    try:
-        data = bytes.fromhex(text)
-    except (TypeError, ValueError):
-        data = b""
-    if len(data) != 32:
-        raise InputError(f"sha256={text!r}: expected 64 hexadecimal digits")
-    return (ctypes.c_uint8 * 32)(*data)

@@ -30,6 +30,9 @@ from vknn.errors import (
 #: VKNN_RUN_VERSION and VKNN_MOST_AXES of the header.
 VERSION, AXES = 1, 8
 
+#: vknn_context_options::log: the user's pointer, a line.
+LOG = ctypes.CFUNCTYPE(None, c_void_p, c_char_p)
+
 #: vknn_status -> what is raised.
 _ERRORS: dict[int, type[VknnError]] = {
     1: ModelFormatError,  # FILE
@@ -116,6 +119,7 @@ class PortRecord(ctypes.Structure):
 #: Name -> type of the result and types of the arguments; a vknn_status is an int.
 _FUNCTIONS: dict[str, tuple[object, tuple[object, ...]]] = {
     "vknn_run_version": (c_uint32, ()),
+    "vknn_devices": (c_int, (c_void_p, c_void_p, c_void_p)),
     "vknn_free": (None, (c_void_p, c_void_p)),
     "vknn_context_create": (c_int, (c_void_p, c_void_p, c_void_p)),
     "vknn_context_destroy": (None, (c_void_p,)),
@@ -171,3 +175,12 @@ def raise_status(code: int, text: str) -> None:
     """The error of a vknn_status; none for 0."""
     if code:
         raise _ERRORS.get(code, VknnError)(text or f"vknn_run failed with status {code}")
+
+
+def taken(library: ctypes.CDLL, text: c_void_p) -> str:
+    """A text of the library, which is freed."""
+    if not text:
+        return ""
+    told = ctypes.string_at(text.value or 0).decode("utf-8", "replace")
+    library.vknn_free(None, text)
+    return told

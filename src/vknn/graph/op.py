@@ -40,6 +40,8 @@ class Op(Attributes, ABC):
 
     #: None: the op takes no epilogue.
     fusion: ClassVar[Fusion | None] = None
+    #: Whether its sums are exact in float32, and have to be: no kernel may round them on the way.
+    exact_sums: ClassVar[bool] = False
     #: False: two runs on the same inputs may differ (random ops, state); never folded.
     deterministic: ClassVar[bool] = True
     #: False: ``reference`` calls a user's function, which may count on the thread that it is in.

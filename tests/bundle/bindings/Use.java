@@ -8,7 +8,12 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
 import vknn.Net;
 
 public final class Use {
@@ -19,7 +24,8 @@ public final class Use {
             call.run();
             System.out.println(what + ": did not throw");
         } catch (Net.Failure failure) {
-            System.out.println(what + ": Failure " + failure.status + " " + failure.getMessage());
+            System.out.println(what + ": Failure " + failure.status + " " + failure.statusName() + " "
+                    + failure.getMessage());
         } catch (RuntimeException error) {
             System.out.println(what + ": " + error.getClass().getSimpleName() + " " + error.getMessage());
         }
@@ -39,7 +45,26 @@ public final class Use {
         return found;
     }
 
+    /** What a net says as it is opened, and in which threads, where its pipelines cannot be made. */
+    private static void listen(String path) {
+        Set<String> threads = Collections.synchronizedSet(new TreeSet<String>());
+        Net.Options options = new Net.Options();
+        options.threads = 2;
+        options.log = line -> {
+            if (line.contains("VkResult")) {
+                threads.add(Thread.currentThread().getName());
+            }
+        };
+        fails("pipelines", () -> Net.open(new File(path), options));
+        threads.remove("main");
+        System.out.println("other threads " + !threads.isEmpty());
+    }
+
     public static void main(String[] arguments) throws Exception {
+        if (arguments.length == 1) {
+            listen(arguments[0]);
+            return;
+        }
         final ByteBuffer data = mapped(arguments[1]).order(ByteOrder.nativeOrder());
         final Net closed;
         try (final Net net = Net.open(new File(arguments[0]), null)) {
@@ -63,6 +88,16 @@ public final class Use {
             System.out.println("same " + Arrays.equals(scores, answer(net)) + " " + (net.memory() > 0) + " "
                     + net.profile(2).contains("\ud83d\ude00\"") + " "
                     + Net.devices().contains(net.device()));
+            ByteBuffer own = net.borrow(net.input("data"));
+            ByteBuffer result = net.borrow(net.output("out"));
+            byte[] borrowed = new byte[result.remaining()];
+            own.put(new byte[own.remaining()]).flip();
+            net.run();
+            System.out.println("zeros " + Arrays.equals(scores, answer(net)));
+            own.put(data.duplicate());
+            net.run();
+            result.get(borrowed);
+            System.out.println("borrowed " + Arrays.equals(scores, borrowed) + " " + own.order());
             Net.Answer test = net.test();
             System.out.println("test " + test.isRight + "\n" + test.text);
             try (FileOutputStream file = new FileOutputStream(arguments[2] + ".json")) {
@@ -81,6 +116,18 @@ public final class Use {
                 second.cancel();
             }
 
+            final List<String> lines = Collections.synchronizedList(new ArrayList<String>());
+            options = new Net.Options();
+            options.threads = 2;
+            options.log = line -> {
+                lines.add(line);
+                throw new IllegalStateException("thrown by the log");
+            };
+            try (Net third = Net.open(new File(arguments[0]), options)) {
+                System.out.println("log " + lines.get(0).startsWith("device: " + third.device()) + " "
+                        + lines.get(1).contains("\ud83d\ude00") + " " + Net.version());
+            }
+
             final ByteBuffer small = ByteBuffer.allocateDirect(4).order(ByteOrder.nativeOrder());
             fails("size", () -> net.set("data", small));
             fails("room", () -> net.get("out", small));
@@ -92,12 +139,14 @@ public final class Use {
                 net.get("out", room.asReadOnlyBuffer().order(ByteOrder.nativeOrder()));
             });
             fails("name", () -> net.set("nothing", data));
+            fails("no port", () -> net.borrow(null));
             fails("no name", () -> net.output(null));
             fails("runs", () -> net.profile(0));
         }
         closed.close();
         closed.cancel();
         fails("closed", closed::run);
+        fails("closed port", () -> closed.borrow(closed.input("data")));
         fails("closed test", closed::testJson);
         fails("beside", () -> {
             Net.Options options = new Net.Options();

@@ -9,7 +9,8 @@
  *   families   so many queue families, of which the last alone computes and has timestamps
  *   subgroup   size of subgroups that the device would choose
  *   subgroups  how many of them a workgroup may have
- *   refuse     1: no pipeline cache is made of data
+ *   refuse     1: no pipeline cache is made of data; 2: pipelines are made in no thread but that
+ *              which made the device, and there behind the first refusal
  * Memory that is not coherent is the host's own copy until it is flushed or invalidated. New memory is
  * full of 0xa5. The numbers of one device are kept. Built by benchmarks/counting/layer.py, driven by
  * tests/bundle/played_run.py.
@@ -37,6 +38,9 @@ static struct {
     VkPhysicalDeviceMemoryProperties memory; /* without sizes; no types: the driver's */
 } play;
 static block *blocks;
+static pthread_t maker; /* of the device */
+static pthread_cond_t refusal = PTHREAD_COND_INITIALIZER;
+static int refused; /* a pipeline, in another thread */
 static unsigned long long allocated[VK_MAX_MEMORY_TYPES];
 static VkInstance instance;
 static PFN_vkGetInstanceProcAddr next_instance;
@@ -49,7 +53,7 @@ static PFN_vkGetDeviceProcAddr next_device;
 #define OF_DEVICE(X)                                                                              \
     X(AllocateMemory) X(FreeMemory) X(MapMemory) X(FlushMappedMemoryRanges)                       \
     X(InvalidateMappedMemoryRanges) X(GetBufferMemoryRequirements) X(GetDeviceQueue)              \
-    X(CreateCommandPool) X(CreatePipelineCache)
+    X(CreateCommandPool) X(CreatePipelineCache) X(CreateComputePipelines)
 #define NEXT(f) static PFN_vk##f next_##f;
 OF_INSTANCE(NEXT)
 OF_DEVICE(NEXT)
@@ -77,6 +81,7 @@ static void read_play(void) {
     char *end;
     memset(&play, 0, sizeof play);
     memset(allocated, 0, sizeof allocated);
+    refused = 0;
     play.kind = number("kind", -1), play.full = number("full", 0), play.hidden = number("hidden", 0);
     play.families = number("families", 0), play.subgroup = number("subgroup", 0);
     play.subgroups = number("subgroups", 0), play.refuse = number("refuse", 0);
@@ -164,8 +169,22 @@ static VKAPI_ATTR VkResult VKAPI_CALL own_CreatePipelineCache(VkDevice d,
                                                               const VkPipelineCacheCreateInfo *i,
                                                               const VkAllocationCallbacks *a,
                                                               VkPipelineCache *made) {
-    if (play.refuse && i->initialDataSize) return VK_ERROR_INITIALIZATION_FAILED;
+    if (play.refuse == 1 && i->initialDataSize) return VK_ERROR_INITIALIZATION_FAILED;
     return next_CreatePipelineCache(d, i, a, made);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL own_CreateComputePipelines(
+    VkDevice d, VkPipelineCache c, uint32_t n, const VkComputePipelineCreateInfo *i,
+    const VkAllocationCallbacks *a, VkPipeline *made) {
+    const int is_other = !pthread_equal(pthread_self(), maker);
+    if (play.refuse != 2) return next_CreateComputePipelines(d, c, n, i, a, made);
+    pthread_mutex_lock(&lock);
+    refused |= is_other;
+    pthread_cond_broadcast(&refusal);
+    while (!refused) pthread_cond_wait(&refusal, &lock);
+    pthread_mutex_unlock(&lock);
+    return is_other ? VK_ERROR_INITIALIZATION_FAILED
+                    : next_CreateComputePipelines(d, c, n, i, a, made);
 }
 
 static VKAPI_ATTR void VKAPI_CALL own_GetBufferMemoryRequirements(VkDevice d, VkBuffer b,
@@ -269,6 +288,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(VkPhysicalDevice physical,
     next_device = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
     link->u.pLayerInfo = link->u.pLayerInfo->pNext;
     if (play.families) queue.queueFamilyIndex = 0, own.pQueueCreateInfos = &queue;
+    maker = pthread_self();
     VkResult code = ((PFN_vkCreateDevice)below(instance, "vkCreateDevice"))(physical, &own, a, made);
     if (code != VK_SUCCESS) return code;
 #define FIND_IN_DEVICE(f) next_##f = (PFN_vk##f)next_device(*made, "vk" #f);

@@ -6,16 +6,23 @@ import dataclasses
 
 import numpy as np
 import pytest
-from tests.helpers import ACCESS_MODES, check_op, single_op_graph
+from tests.helpers import (
+    ACCESS_MODES,
+    check_op,
+    shared_device,
+    single_op_graph,
+    skip_without_half,
+)
 from tests.lowering.limits import DISCRETE
 
-from vknn.lowering import LoweringOptions, candidates
+from vknn.lowering import LoweringOptions, candidates, lower
 from vknn.lowering.kernels.convolution.depthwise import pack_depthwise
 from vknn.lowering.kernels.convolution.packing import (
     pack_conv,
 )
-from vknn.ops.convolution.conv import Conv, ConvInteger
+from vknn.ops.convolution.conv import Conv, ConvInteger, ExactConv
 from vknn.ops.elementwise import Add, Fused, FusedStep, Relu, Sigmoid
+from vknn.runtime import Executable
 
 
 def random(*shape: int) -> np.ndarray:
@@ -205,3 +212,29 @@ def test_groups_that_share_vectors_in_fp16(constants: tuple[int, ...]) -> None:
     op, x, w = CASES["groups of three"]
     arrays = random(*x), random(*w), random(w[0])
     check_op(op, *arrays, constants=constants, access=("storage",), precision="fp16")
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("kind", ["cpu", "integrated", "discrete"])
+def test_sums_that_are_exact_stay_so_in_float16_arithmetic(kind: str) -> None:
+    """Float16 has no odd integers above 2048."""
+    skip_without_half()
+    device = shared_device()
+    rng = np.random.default_rng(5)
+    x, w = (
+        rng.integers(-63, 64, shape).astype(np.float32) for shape in ((1, 9, 8, 8), (5, 9, 3, 3))
+    )
+    op = ExactConv((1, 1), (1, 1, 1, 1), (1, 1))
+    half = LoweringOptions(precision="fp16", arithmetic="fp16")
+    limits = dataclasses.replace(device.limits, kind=kind)
+    graph = single_op_graph(op, [x, w, None], [1])
+    [wanted] = op.reference(x, w, None)
+    # The result alone is rounded, as it is stored.
+    stored = wanted.astype(np.float16).astype(np.float32)
+    found = candidates(graph.nodes[0], limits, half)
+    assert found
+    for candidate in found:
+        options = dataclasses.replace(half, algorithm=candidate.name, layout=candidate.outputs[0])
+        with Executable(device, lower(graph, limits, options)) as executable:
+            [result] = executable.run({graph.inputs[0].name: x}).values()
+        np.testing.assert_array_equal(result, stored, err_msg=candidate.name)

@@ -129,7 +129,8 @@ class Problem:
     @property
     def half_sums(self) -> bool:
         """True where kernels that are able to multiply and add in float16 shall do so."""
-        return self.options.half_sums and self.machine.half < 1
+        able = self.options.half_sums and not self.op.exact_sums
+        return able and self.machine.half < 1
 
     @property
     def converts(self) -> bool:

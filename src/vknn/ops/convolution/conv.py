@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -55,6 +55,8 @@ class ExactConv(Conv):
     No kernel computes it that rounds on the way, such as Winograd's. ``weight_bits``: of integers
     that constant w are, times ``weight_unit`` (a power of two); 0 says nothing of them.
     """
+
+    exact_sums: ClassVar[bool] = True
 
     weight_bits: int = 0
     weight_unit: float = 1.0
