@@ -239,6 +239,18 @@ def test_a_kept_column_of_two_types(tmp_path: Path, net: Path) -> None:
     assert len(answers(tmp_path / "out")) == 2
 
 
+def test_columns_of_views(tmp_path: Path, net: Path) -> None:
+    """Arrow has no way to take rows of them; written as the error says, they are read."""
+    views = pa.array(["a", "b"]).cast(pa.string_view())
+    for ids, fails in ((views, True), (views.cast(pa.string()), False)):
+        table(tmp_path / "t.parquet", vectors(2), ids)
+        if fails:
+            with pytest.raises(InputError, match=r"column 'id' is string_view, .* write it as str"):
+                job(tmp_path / "t.parquet", net, tmp_path / "out", id="id")
+        else:
+            assert job(tmp_path / "t.parquet", net, tmp_path / "out", id="id").rows == 2
+
+
 def test_the_column_of_an_input(tmp_path: Path, net: Path) -> None:
     values = vectors(2)
     columns = {"a": list(values), "b": list(values + 1)}

@@ -149,10 +149,19 @@ def _read_parquet(
             raise VknnError(f"{path} cannot be read: {error}") from None
 
 
+#: Types of columns that Arrow neither filters nor takes rows of.
+_VIEWS = ("string_view", "binary_view")
+
+
 def _in_types(table: Any, types: dict[str, Any], path: str, first: str) -> Any:
     """A table whose plain columns have the types of the first file's; raises InputError."""
     pa = arrow()
     for number, own in enumerate(table.schema):
+        if str(own.type) in _VIEWS:
+            raise InputError(
+                f"{path}: column {own.name!r} is {own.type}, of which no rows can be taken: write "
+                "it as string or binary"
+            )
         known = types.setdefault(own.name, own.type)
         nested = pa.types.is_nested(known) or isinstance(known, pa.ExtensionType)
         if known.equals(own.type) or nested or pa.types.is_null(known):
