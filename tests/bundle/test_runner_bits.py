@@ -127,4 +127,4 @@ def test_operators(tmp_path: Path, library: Path, family: str, mode: str) -> Non
                 for name, array in expected.items():
                     assert found[name].tobytes() == array.tobytes(), (variant.name, name)
         seen += 1
-    assert seen > 15
+    assert seen > (2 if family == "others" and precision == "fp16" else 15)  # most have integers
