@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
 import shutil
 import subprocess
-import sys
-import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +15,7 @@ import numpy as np
 import pytest
 from tests.bundle import build
 from tests.bundle.edits import edited, section
+from tests.bundle.jdk import jdk
 from tests.bundle.networks import Made, answers, small
 from tests.bundle.played import played
 from tests.bundle.rebuilt import rebuilt, with_field
@@ -27,7 +25,6 @@ from vknn.bundle.runner import Runner
 
 HERE = Path(__file__).parent / "bindings"
 ANDROID = build.RUNNER / "android"
-TOOL = build.ROOT / "tools" / "aar"
 STRICT = ("-std=c++11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-Wshadow", "-Wconversion")
 #: The name of the plan's target. The last letter takes two of Java's and four bytes of UTF-8, of
 #: which JNI's own strings make six.
@@ -177,16 +174,6 @@ def test_cpp_reports_a_device_that_computes_something_else(
 # --- Java
 
 
-def jdk() -> Path:
-    """The folder of a JDK; skips where there is none."""
-    compiler = shutil.which("javac")
-    homes = [os.environ.get("JAVA_HOME"), compiler and Path(compiler).resolve().parents[1]]
-    for home in filter(None, homes):
-        if (Path(home) / "include" / "jni.h").is_file():
-            return Path(home)
-    pytest.skip("needs a JDK with jni.h (Debian: default-jdk-headless)")
-
-
 def jni_library(compiler: str | None = None) -> Path:
     """libvknn.so of this machine."""
     include = jdk() / "include"
@@ -269,91 +256,6 @@ def test_java_hears_of_threads_that_it_does_not_know(net: Made, java: list[str |
 @pytest.mark.slow
 def test_jni_compiles_with_clang() -> None:
     jni_library("clang")
-
-
-# --- tools/aar
-
-
-def aar(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    jdk()
-    command = [sys.executable, TOOL, "-o", folder / "vknn.aar", *arguments]
-    return subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, check=False, timeout=120
-    )
-
-
-def ndk(folder: Path, *, page: int = 16384) -> Path:
-    """A folder as an NDK's whose clang is this machine's compiler, for this machine's C library."""
-    compiler = shutil.which("gcc")
-    if compiler is None or os.uname().machine != "x86_64":
-        pytest.skip("needs gcc for x86-64")
-    headers, include = build._headers(), jdk() / "include"
-    clang = folder / "toolchains" / "llvm" / "prebuilt" / "linux-x86_64" / "bin" / "clang"
-    clang.parent.mkdir(parents=True)
-    clang.write_text(
-        "#!/bin/sh\n"
-        'case "$1" in --target=x86_64-linux-android24) shift ;; *) echo "$1" >&2; exit 1 ;; esac\n'
-        f'exec {compiler} -I{headers} -I{include} -I{include}/linux "$@" '
-        f"-Wl,-z,max-page-size={page}\n"
-    )
-    clang.chmod(0o755)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """An archive made without an NDK, and what the tool said."""
-    folder = tmp_path_factory.mktemp("aar")
-    made = aar(folder)
-    assert made.returncode == 0, made.stderr
-    return folder / "vknn.aar", made.stderr
-
-
-def test_aar_without_an_ndk_has_classes_and_says_so(plain: tuple[Path, str]) -> None:
-    path, said = plain
-    assert "no libraries in it: they take Android's NDK (--ndk)" in said
-    with zipfile.ZipFile(path) as archive:
-        names = {"AndroidManifest.xml", "R.txt", "classes.jar", "proguard.txt"}
-        assert set(archive.namelist()) == names
-        jar = io.BytesIO(archive.read("classes.jar"))
-    with zipfile.ZipFile(jar) as classes:
-        assert {"vknn/Net.class", "vknn/Net$Failure.class"} <= set(classes.namelist())
-
-
-def test_aar_with_an_ndk_has_libraries(plain: tuple[Path, str], tmp_path: Path) -> None:
-    made = aar(tmp_path, "--ndk", ndk(tmp_path / "ndk"), "--abi", "x86_64")
-    assert made.returncode == 0, made.stderr
-    assert made.stderr == ""
-    with zipfile.ZipFile(tmp_path / "vknn.aar") as archive, zipfile.ZipFile(plain[0]) as other:
-        assert archive.read("jni/x86_64/libvknn.so").startswith(b"\x7fELF")
-        for name in other.namelist():  # no dates, no order of folders
-            assert archive.read(name) == other.read(name)
-
-
-@pytest.mark.parametrize(
-    ("page", "arguments", "message"),
-    [
-        (
-            4096,
-            ("--abi", "x86_64"),
-            "the library for x86_64 has pages of 4096 bytes, Android wants",
-        ),
-        (16384, ("--abi", "arm64-v8a"), "clang failed"),
-        (16384, ("--abi", "mips"), "invalid choice: 'mips'"),
-        (16384, ("--api", "20"), "Android has no Vulkan below API level 24"),
-    ],
-)
-def test_aar_refuses(tmp_path: Path, page: int, arguments: tuple[str, ...], message: str) -> None:
-    made = aar(tmp_path, "--ndk", ndk(tmp_path / "ndk", page=page), *arguments)
-    assert made.returncode != 0
-    assert message in made.stderr
-    assert not (tmp_path / "vknn.aar").exists()
-
-
-def test_aar_refuses_a_folder_that_is_no_ndk(tmp_path: Path) -> None:
-    made = aar(tmp_path, "--ndk", tmp_path)
-    assert made.returncode != 0
-    assert "is no NDK: it has no toolchains/llvm/prebuilt/*/bin/clang" in made.stderr
 
 
 def test_java_and_c_have_the_same_native_methods() -> None:
