@@ -2,116 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-from tests.bundle.mutations import MAIN, Parts, op
+from tests.bundle.changes import (
+    Change,
+    both,
+    entry,
+    grown,
+    header,
+    long_name,
+    nothing,
+    put,
+    shorter,
+    swapped,
+    text,
+    word,
+)
+from tests.bundle.mutations import MAIN, op
 
 from vknn.bundle import schema
-from vknn.bundle.schema import NONE, TableRecord
+from vknn.bundle.schema import NONE
 
-Change = Callable[[Parts], None]
 P, B, S, L, M = schema.PLAN, schema.BUFFER, schema.STEP, schema.PIPELINE, schema.MODULE
 C, V, G, T, U = schema.CONSTANT, schema.SLOT, schema.BINDING, schema.PORT, schema.SUBMIT
 D, A, H, E, X = schema.BLOB, schema.LABEL, schema.STATE, schema.EXAMPLE, schema.MATRIX
 #: Steps of the first plan.
 FILL, RICH, COPY, PLAIN = 0, 2, 4, 6
 BIG = 1 << 48
-
-
-def put(
-    record: TableRecord, index: int, field: str, value: object, axis: int | None = None
-) -> Change:
-    """A change of a field."""
-
-    def change(parts: Parts) -> None:
-        column = parts.table(record)[field]
-        column[index if axis is None else (index, axis)] = value
-
-    return change
-
-
-def both(*changes: Change) -> Change:
-    def change(parts: Parts) -> None:
-        for one in changes:
-            one(parts)
-
-    return change
-
-
-def entry(section: int, field: str, value: int) -> Change:
-    def change(parts: Parts) -> None:
-        parts.entry(section)[field] = value
-
-    return change
-
-
-def header(field: str, value: object) -> Change:
-    def change(parts: Parts) -> None:
-        parts.header[field] = value
-
-    return change
-
-
-def text(at: int, value: int) -> Change:
-    def change(parts: Parts) -> None:
-        parts.bodies[schema.STRINGS.section][at] = value
-
-    return change
-
-
-def grown(record: TableRecord, count: int, change: Change) -> Change:
-    """A change behind the growth of a table by records like its first."""
-
-    def grow(parts: Parts) -> None:
-        rows = np.repeat(parts.table(record)[:1], count)
-        if record is C:
-            rows["id"] = 1000 + np.arange(count)
-        parts.grow(record, rows)
-        change(parts)
-
-    return grow
-
-
-def swapped(old: list[int], new: list[int], module: int = 0) -> Change:
-    """A change of an instruction into others of the same length."""
-    assert len(old) == len(new)
-
-    def change(parts: Parts) -> None:
-        words = parts.words(module)
-        [at] = [i for i in range(len(words)) if words[i : i + len(old)].tolist() == old]
-        words[at : at + len(old)] = new
-
-    return change
-
-
-def word(at: int, value: int) -> Change:
-    def change(parts: Parts) -> None:
-        parts.words()[at] = value
-
-    return change
-
-
-def shorter(module: int) -> Change:
-    """A module without its last instruction, of one word."""
-
-    def change(parts: Parts) -> None:
-        parts.table(M)["nbytes"][module] -= 4
-
-    return change
-
-
-def nothing(words: int) -> list[int]:
-    """Instructions that do nothing."""
-    return op(0) * words
-
-
-def long_name(parts: Parts) -> None:
-    """A port's name that has no end for a long time."""
-    at = len(parts.bodies[schema.STRINGS.section])
-    parts.lengthen(schema.STRINGS.section, b"x" * 1024 + b"\0")
-    parts.table(T)["name"][0] = at
-
 
 #: Name -> change, and where the message says it is: table, record, field and value.
 CASES: dict[str, tuple[Change, str]] = {
