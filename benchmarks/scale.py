@@ -6,11 +6,14 @@
     python benchmarks/scale.py --only drill
     python benchmarks/scale.py --save
     python benchmarks/scale.py --only ray --networks squeezenet --rounds 1 --save --add
+    python benchmarks/scale.py --only ray --networks squeezenet --device-threads 1 --save
     python benchmarks/scale.py --only scheduling --workers 1 2 --save --add
 
 A rate is that of rows after the start: two jobs of different sizes, the difference of rows by that
 of times, with a bare loop over ``Session.run`` between them, and for Ray the same loop in an actor
-without vknn.scale. Run it on a machine that does nothing else; docs/scale.md says what is promised.
+without vknn.scale. llvmpipe computes on all processors, those of Ray too; with ``--device-threads``
+it leaves some of them to Ray, as a card does. Run it on a machine that does nothing else;
+docs/scale.md says what is promised.
 """
 
 from __future__ import annotations
@@ -62,9 +65,12 @@ def main() -> int:
         "stream": _streams, "first": _first_answers, "scheduling": _scheduling, "memory": _memory,
         "drill": _drill,
     }  # fmt: skip
-    for name in args.only:
+    for part in args.only:
+        name, threads = part, args.device_threads
+        if threads:
+            os.environ["LP_NUM_THREADS"], name = str(threads), f"{part}, device threads: {threads}"
         print(f"{name}:", flush=True)
-        result = parts[name](args)
+        result = parts[part](args)
         if args.add:
             result = _joined(_document().get(name, {}).get("result", {}), result)
         print(json.dumps(result, indent=2), flush=True)
@@ -83,6 +89,9 @@ def _arguments() -> argparse.Namespace:
     add("--drill-rows", type=int, default=2_000, help="rows of the fault drill (2000)")
     add("--networks", nargs="+", choices=list(NETWORKS), default=list(NETWORKS), metavar="NAME")
     add("--workers", nargs="+", type=int, default=[1, 2, 4, 8, 16], help="of scheduling")
+    add(
+        "--device-threads", type=int, metavar="N", help="processors that llvmpipe computes on (all)"
+    )
     add("--add", action="store_true", help="join it with what is kept: rounds, numbers of workers")
     add("--save", action="store_true", help="keep it under benchmarks/results/<device>/")
     return parser.parse_args()
@@ -240,16 +249,20 @@ vknn.register_layer("ncnn", "Sleeper", shape=lambda shapes, options: shapes[0], 
 
 
 def _scheduling(args: argparse.Namespace) -> dict[str, Any]:
-    """Batches a second of 1 to 16 sleeping workers, as a share of what as many would reach."""
+    """Batches a second of 1 to 16 sleeping workers, as a share of what as many would reach.
+
+    They have no device: sixteen of llvmpipe would wait for each other's threads.
+    """
     found = {}
-    with plain.cluster(vulkan=1.0) as ray, tempfile.TemporaryDirectory() as folder:
+    processors = 4 + max(args.workers)
+    with plain.cluster(processors) as ray, tempfile.TemporaryDirectory() as folder:
         model = _written(Path(folder), "Input in 0 1 data 0=8\nSleeper sleep 1 1 data out\n")
         layers = Path(folder) / "layers.py"
         layers.write_text(_SLEEPER.format(sleep=_SLEEP))
         for workers in args.workers:
             config = scale.Predictor(
-                model, columns={"data": "data"}, layers=[layers], device="vulkan",
-                per_device=16, workers=workers, batch_size=1,
+                model, columns={"data": "data"}, layers=[layers], device="numpy",
+                workers=workers, batch_size=1,
             )  # fmt: skip
             ways: dict[str, Callable[[Any], Any]] = {
                 "share": partial(scale.predict, model=config),

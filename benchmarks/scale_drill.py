@@ -3,11 +3,14 @@
 Real raylets are several machines of this one. A job runs undisturbed, and once more while a worker
 is killed every 10 seconds, a machine is removed and another one added, and the command itself is
 killed and given again. No id may be lost or doubled, and all answers have to be equal bit for bit.
+It may take half as long again, and what it takes to begin processes anew: from the end of each to
+the first answer of the one in its place.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -51,7 +54,7 @@ def drill(model: Path, shape: tuple[int, ...], count: int, folder: Path) -> dict
     hard = _Job(model, source, folder / "hard")
     with _cluster() as cluster:
         begin = time.perf_counter()
-        killed = hard.run_disturbed(cluster)
+        restarts = [gap + quiet.opening for gap in hard.run_disturbed(cluster)]
         disturbed = time.perf_counter() - begin
     before, after = quiet.answers(), hard.answers()
     return {
@@ -59,7 +62,9 @@ def drill(model: Path, shape: tuple[int, ...], count: int, folder: Path) -> dict
         "undisturbed": undisturbed,
         "disturbed": disturbed,
         "ratio": disturbed / undisturbed,
-        "workers killed": killed,
+        "workers killed and replaced": len(restarts) - 1,
+        "restarts": sum(restarts),
+        "ratio without restarts": (disturbed - sum(restarts)) / undisturbed,
         "ids lost": len(set(before) - set(after)),
         "ids double": hard.doubles,
         "answers that differ": sum(before[i] != after.get(i) for i in before),
@@ -84,7 +89,7 @@ class _Job:
     """A job as a command."""
 
     def __init__(self, model: Path, source: Path, output: Path) -> None:
-        self._output, self.doubles = output, 0
+        self._output, self.doubles, self.opening = output, 0, 0.0
         self._command = [
             sys.executable, "-m", "vknn", "batch", str(model), str(source), "--engine", "ray",
             "--output", str(output), "--batch-size", "16", "--device", "vulkan", "--json",
@@ -98,41 +103,45 @@ class _Job:
 
     def run(self, address: str) -> None:
         """A run to its end. Raises RuntimeError where it fails."""
-        process = self.begun(address)
-        text, _ = process.communicate()
-        if process.returncode:
-            raise RuntimeError(f"the job ended with {process.returncode}: {text[-2000:]}")
+        self._end(self.begun(address))
 
-    def run_disturbed(self, cluster: Any) -> int:
-        """A run with all that may happen to it; tells how many workers were killed."""
-        stop, killed = threading.Event(), []
+    def run_disturbed(self, cluster: Any) -> list[float]:
+        """A run with all that may happen to it.
 
-        def kill() -> None:
-            while not stop.wait(_KILL):
-                for process in _workers()[:1]:
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(process, signal.SIGKILL)
-                        killed.append(process)
-
+        Returns:
+            Seconds from each end to the process in its place: the command's, then the workers'.
+        """
         process = self.begun(cluster.address)
-        while not _workers():
-            time.sleep(0.1)
         begin = time.monotonic()
-        thread = threading.Thread(target=kill, daemon=True)
+        while not _workers():
+            time.sleep(0.05)
+        stop = threading.Event()
+        gaps: list[float] = []
+        thread = threading.Thread(target=_kill, args=(stop, gaps), daemon=True)
+        first = time.monotonic()
         thread.start()
         try:
-            _wait(begin + _REMOVE)
+            _wait(first + _REMOVE)
             cluster.remove_node(cluster.extra, allow_graceful=False)
-            _wait(begin + _ADD)
+            _wait(first + _ADD)
             cluster.add_node(**_MACHINE)
-            _wait(begin + _END)
+            _wait(first + _END)
             process.kill()
             process.communicate()
-            self.run(cluster.address)
+            self._end(self.begun(cluster.address))
         finally:
             stop.set()
             thread.join()
-        return len(killed)
+        # The command's way to its first worker is that of the first time.
+        return [first - begin, *gaps]
+
+    def _end(self, process: subprocess.Popen[str]) -> None:
+        """Wait for a command. Raises RuntimeError where it fails."""
+        text, _ = process.communicate()
+        if process.returncode:
+            raise RuntimeError(f"the job ended with {process.returncode}: {text[-2000:]}")
+        devices = json.loads(text.splitlines()[-1])["devices"].values()
+        self.opening = max(device["cold_seconds"] for device in devices)
 
     def answers(self) -> dict[str, bytes]:
         """Id -> the outputs of its row, bit for bit."""
@@ -154,6 +163,21 @@ class _Job:
                     for n in names
                 )
         return found
+
+
+def _kill(stop: threading.Event, gaps: list[float]) -> None:
+    """Kill of a worker every ten seconds; ``gaps`` are those until another process is there."""
+    while not stop.wait(_KILL):
+        before = _workers()
+        for process in before[:1]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+                begin = time.monotonic()
+                while not set(_workers()) - set(before):
+                    if stop.wait(0.05) or time.monotonic() > begin + _KILL:  # none is to come
+                        break
+                else:
+                    gaps.append(time.monotonic() - begin)
 
 
 def _wait(until: float) -> None:
