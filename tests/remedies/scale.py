@@ -10,6 +10,8 @@ SCALE = {
     "then --id names a column, and the job goes on behind such records": (
         "scale/test_ended_processes.py::test_a_deadly_record_without_an_id"
     ),
+    "{} is not used any more: {} on it, the last of them {}; go on with another device, or with "
+    "numpy: --device": ("scale/test_ended_processes.py::test_a_device_at_which_three_records_kill"),
     "there is no output {}; there are {}": ("scale/test_answers.py::test_outputs_that_are_wanted"),
     "column {} has nulls, and .npz has no integers for these: --format jsonl": (
         "scale/test_answers.py::test_integers_that_are_null"

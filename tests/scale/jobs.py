@@ -162,10 +162,12 @@ def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "vknn", "batch", *map(str, arguments)]
 
 
-def batch(*arguments: object, **more: Any) -> subprocess.CompletedProcess[str]:
-    """``vknn batch`` on the host, in a process of its own."""
+def batch(
+    *arguments: object, device: str = "numpy", **more: Any
+) -> subprocess.CompletedProcess[str]:
+    """``vknn batch`` without Ray, in a process of its own."""
     return subprocess.run(
-        command(*arguments, "--device", "numpy", "--engine", "local"),
+        command(*arguments, "--device", device, "--engine", "local"),
         capture_output=True, text=True, timeout=120,
         env={**os.environ, **more.pop("environment", {})}, **more,
     )  # fmt: skip

@@ -92,6 +92,29 @@ def test_the_first_and_others_that_kill(net: Path, tmp_path: Path) -> None:
     check_doubled(tmp_path / "out", values, but=(0, 1, 11))
 
 
+@pytest.mark.device
+def test_a_device_at_which_three_records_kill(net: Path, tmp_path: Path) -> None:
+    """It is not used any more, not by the next command either; another one goes on."""
+    values = vectors(30)
+    source = table(tmp_path / "t.parquet", values)
+    given = words(net, source, tmp_path / "out", "--batch-size", 4)
+    kills = probing("3:kill", "9:kill", "20:kill")
+    done = batch(*given, "--json", device="vulkan", environment=kills)
+    assert done.returncode == 1
+    assert "processes ended at 3 different records on it, the last of them 'r3', 'r9', 'r20'" in (
+        done.stderr
+    )
+    (device,) = json.loads(done.stdout.splitlines()[-1])["devices"].values()
+    assert device["retired"] == "processes ended at 3 different records"
+    again = batch(*given, device="vulkan")
+    assert again.returncode == 1 and "is not used any more" in again.stderr
+    last = batch(*given)
+    assert last.returncode == 0, last.stderr
+    check_doubled(tmp_path / "out", values, but=(3, 9))
+    assert "ended 2 times (SIGKILL)" in by_id(tmp_path / "out")["r3"]["error"]["message"]
+    assert not Folder(tmp_path / "out").running(), "no note is left"
+
+
 @pytest.mark.slow
 def test_records_that_all_kill(net: Path, tmp_path: Path) -> None:
     source = table(tmp_path / "t.parquet", vectors(2))
@@ -312,24 +335,24 @@ def test_notes(tmp_path: Path) -> None:
     """What a process after another knows of it."""
     folder = Folder(tmp_path)
     folder.create()
-    first = Killed(folder)
+    first = Killed(folder, "uuid:0")
     first.begin([b"\\xff", 2, None])
-    second = Killed(folder)
+    second = Killed(folder, "uuid:0")
     assert all(second.is_suspicious(name) for name in (b"\\xff", 2, None))
     second.begin([2])
-    third = Killed(folder)
+    third = Killed(folder, "uuid:0")
     assert not third.is_deadly(2)
     third.begin([2])
     folder.write_running({**folder.running(), "exit": "SIGSEGV"})
-    fourth = Killed(folder)
+    fourth = Killed(folder, "uuid:1")
     assert fourth.is_deadly(2) and not fourth.is_deadly(b"\\xff")
-    assert "on uuid:0 ended 2 times (SIGSEGV)" in fourth.error_row(2, "uuid:0")["message"]
+    assert "on uuid:0 ended 2 times (SIGSEGV)" in fourth.error_row(2)["message"]
     fourth.forget()
-    assert not Killed(folder).suspicious
+    assert not Killed(folder, "uuid:1").suspicious
     fourth.clear()
     assert folder.running() == {}
     (tmp_path / "_vknn" / "running.json").write_text("{dam")
-    assert folder.running() == {} and not Killed(folder).suspicious
+    assert folder.running() == {} and not Killed(folder, "uuid:1").suspicious
 
 
 def test_limits_are_the_childs_alone() -> None:

@@ -11,14 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from vknn.scale.killed import MOST_DEATHS
+from vknn.scale.killed import MOST_DEADLY_RECORDS, MOST_DEATHS, RETIRED
 from vknn.scale.options import NUMPY
 from vknn.scale.report import DeviceReport, WorkTimes
 from vknn.scale.shares import ErrorBound
 from vknn.scale.stacked import is_worth
-
-#: A device on which so many different records ended their processes is not used any more.
-MOST_DEADLY_RECORDS = 3
 
 
 @dataclass
@@ -198,7 +195,7 @@ class Keeper:
         if self._died(tried) and dead is not None:
             self._deadly[dead].add(key)
             if len(self._deadly[dead]) >= MOST_DEADLY_RECORDS:
-                self.retire(dead, f"processes ended at {MOST_DEADLY_RECORDS} different records")
+                self.retire(dead, RETIRED)
         if tried.deaths < MOST_DEATHS:
             tried.device = device
         return tried.deaths

@@ -6,44 +6,66 @@ from collections.abc import Sequence
 from typing import Any
 
 from vknn.scale.folder import Folder
+from vknn.scale.options import NUMPY
 
 #: A record that was alone when the process ended so many times is not tried again.
 MOST_DEATHS = 2
+#: A device at which processes ended at so many different records is not used any more.
+MOST_DEADLY_RECORDS = 3
+#: Why not.
+RETIRED = f"processes ended at {MOST_DEADLY_RECORDS} different records"
 
 
 class Killed:
     """Note of what is being computed, in the job's folder, for the process after this one.
 
     A batch that was under way when a process ended is computed record by record; a record that was
-    alone then is counted.
+    alone then is counted, for itself and for the device.
 
     Args:
         folder: The job's folder.
+        device: The device that this process computes on, by its lasting name.
         has_names: Whether records have names; without them nothing can be noted.
 
     Attributes:
         suspicious: Names of the records that were under way, as text.
     """
 
-    def __init__(self, folder: Folder, has_names: bool = True) -> None:
-        self._folder, self._has_names = folder, has_names
+    def __init__(self, folder: Folder, device: str, has_names: bool = True) -> None:
+        self._folder, self._device, self._has_names = folder, device, has_names
         before = folder.running() if has_names else {}
         self.suspicious: set[str] = set(before.get("suspicious", ()))
-        self._deaths: dict[str, int] = dict(before.get("deaths", {}))
+        # Of a record that was alone: the devices on which processes ended. The other way round it
+        # outlives the record's answer.
+        self._deaths: dict[str, list[str]] = dict(before.get("deaths", {}))
+        self._deadly: dict[str, list[str]] = dict(before.get("deadly", {}))
         self._exit = str(before.get("exit", ""))
         now = before.get("now", ())
         if len(now) == 1:
-            self._deaths[now[0]] = self._deaths.get(now[0], 0) + 1
+            on = str(before.get("on", device))
+            self._deaths[now[0]] = [*self._deaths.get(now[0], ()), on]
+            self._deadly[on] = list(dict.fromkeys([*self._deadly.get(on, ()), now[0]]))
         self.suspicious.update(now)
         self._written = bool(before)
+
+    @property
+    def deadly(self) -> list[str]:
+        """Names of the records at which processes ended on this device, where these are too many.
+
+        NumPy is never to blame. Empty: the device may be used.
+        """
+        found = [] if self._device == NUMPY else self._deadly.get(self._device, [])
+        return found if len(found) >= MOST_DEADLY_RECORDS else []
 
     def begin(self, names: Sequence[Any]) -> None:
         """Note of the records that are under way now."""
         if not self._has_names:
             return
-        document: dict[str, Any] = {"now": [str(name) for name in names]}
+        document: dict[str, Any] = {"now": [str(name) for name in names], "on": self._device}
         if self.suspicious:
             document |= {"suspicious": sorted(self.suspicious), "deaths": self._deaths}
+        if self._deadly:
+            document["deadly"] = self._deadly
         self._folder.write_running(document)
         self._written = True
 
@@ -53,11 +75,12 @@ class Killed:
 
     def is_deadly(self, name: Any) -> bool:
         """Whether a record was alone in two processes that ended."""
-        return self._deaths.get(str(name), 0) >= MOST_DEATHS
+        return len(self._deaths.get(str(name), ())) >= MOST_DEATHS
 
-    def error_row(self, name: Any, device: str) -> dict[str, Any]:
+    def error_row(self, name: Any) -> dict[str, Any]:
         """The error of a record that is not tried again."""
-        return died_row(self._deaths[str(name)], self._exit, device)
+        devices = self._deaths[str(name)]
+        return died_row(len(devices), self._exit, ", ".join(dict.fromkeys(devices)))
 
     def forget(self) -> None:
         """End of the suspicion: all of these records have answers."""

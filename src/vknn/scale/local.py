@@ -18,7 +18,7 @@ from vknn.scale.checking import Checker
 from vknn.scale.device_checks import DeviceChecks
 from vknn.scale.first_record import FirstRecord, first_record, records_of
 from vknn.scale.job_run import NONE_COMPUTED, TELL_SECONDS, JobRun
-from vknn.scale.killed import Killed
+from vknn.scale.killed import MOST_DEADLY_RECORDS, RETIRED, Killed
 from vknn.scale.layout import JobLayout, is_known
 from vknn.scale.outcome import JobError
 from vknn.scale.parts import PartWriter
@@ -67,14 +67,18 @@ class LocalRun(JobRun):
     def run(self, remember: Callable[[JobLayout], None]) -> None:
         """Computing of all records that are left; ``remember`` is told the columns of answers.
 
-        Raises JobError where more records fail than may, or the device disagrees with NumPy.
+        Raises JobError where more records fail than may, where the device disagrees with NumPy, or
+        where too many records ended processes on it.
         """
         begin = time.monotonic()
-        killed = Killed(self.folder, self.predictor.id is not None)
         with contextlib.ExitStack() as undo:
             worker = undo.enter_context(Worker(self.predictor))
             device = DeviceReport(device_name(worker))
             self.outcome.devices[worker.device] = device
+            killed = Killed(self.folder, worker.device, self.predictor.id is not None)
+            if killed.deadly:
+                device.retired = RETIRED
+                raise JobError(_retired(device.name, killed.deadly))
             pool = undo.enter_context(ThreadPoolExecutor(os.cpu_count() or 1, "vknn-decode"))
             checker = undo.enter_context(contextlib.closing(Checker(self.predictor)))
             layout = worker.layout(self.schema)
@@ -116,7 +120,7 @@ class LocalRun(JobRun):
             alone = self._batches(layout, pool, killed.is_suspicious, 1)
             for batch in readable(alone):
                 if killed.is_deadly(batch.ids[0]):
-                    row = killed.error_row(batch.ids[0], worker.device)
+                    row = killed.error_row(batch.ids[0])
                     self._finish(worker, layout, batch, [({}, row)], writer)
                     continue
                 killed.begin(batch.ids)
@@ -300,3 +304,12 @@ class LocalRun(JobRun):
         device.checks, device.largest_error = checks.count, checks.largest
         device.retired = checks.wrong or None
         self.outcome.writing += writer.seconds
+
+
+def _retired(device: str, records: Sequence[str]) -> str:
+    """Text about a device on which too many records ended processes."""
+    told = ", ".join(repr(name) for name in records[-MOST_DEADLY_RECORDS:])
+    return (
+        f"{device} is not used any more: {RETIRED} on it, the last of them {told:.300}; "
+        "go on with another device, or with numpy: --device"
+    )
