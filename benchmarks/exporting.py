@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -22,7 +21,7 @@ from vknn.bundle.network import Network
 from vknn.bundle.segments import planned
 from vknn.lowering import LoweringOptions
 from vknn.runtime.spirv import kept_sweeps
-from vknn.runtime.spirv.modules import read_cached, write_cached
+from vknn.runtime.spirv import modules as spirv_modules
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -92,18 +91,10 @@ def export(network: Path, shapes: Shapes, folder: Path, target: str) -> None:
 
 def export_first(network: Path, shapes: Shapes, folder: Path, target: str) -> None:
     """An export that finds none on disk, either."""
-    with _nothing_kept():
+    empty = tempfile.mkdtemp(dir=folder)
+    cache = SimpleNamespace(**{**vars(spirv_modules), "cache_folder": lambda: Path(empty)})
+    with mock.patch.object(kept_sweeps, "modules", cache):
         export(network, shapes, folder, target)
-
-
-@contextlib.contextmanager
-def _nothing_kept() -> Iterator[None]:
-    with tempfile.TemporaryDirectory() as folder:
-        cache = SimpleNamespace(
-            cache_folder=lambda: Path(folder), read_cached=read_cached, write_cached=write_cached
-        )
-        with mock.patch.object(kept_sweeps, "modules", cache):
-            yield
 
 
 WORKS = {"plan": plan_alone, "export": export_first}

@@ -32,11 +32,12 @@ def test_modules_of_a_network(
 ) -> None:
     found: dict[bytes, bytes] = {}
 
-    def noted(spirv: bytes, constants: tuple[tuple[int, int], ...]) -> bytes:
+    def noted(spirv: bytes, constants: tuple[tuple[int, int], ...], _: object) -> bytes:
         folded = specialized(spirv, constants)
         return found.setdefault(folded, swept(folded))
 
-    monkeypatch.setattr(modules, "_swept", noted)
+    modules.forget()
+    monkeypatch.setattr(modules, "kept_sweep", noted)
     vknn.export(
         write_small_model(tmp_path), tmp_path / "net.vkb", targets=target, precision=precision,
         example=False,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -153,8 +154,9 @@ def export(
         opened(model, weights, device="cpu", disable=disable) as session,
         gc_pause.paused(),
         np.errstate(all="ignore"),  # weights and constants may be infinite or NaN
+        ThreadPoolExecutor(1, "vknn-export") as pool,
     ):
-        tables, told, reasons = Tables(), [], {}
+        tables, told, reasons = Tables(pool), [], {}
         networks = [
             Network(by_signature(session, signature), shape, dict(fixed or {}), one)
             for shape, one in zip(sets, _examples(example, sets), strict=True)
@@ -191,9 +193,10 @@ def _add(
     if names is not None:
         cut(graph, names, network.model.state)
     graph, plan = planned(graph, target.limits, options)
+    tables.sum_ahead(plan.constants.values())
     ported = network.ported(graph, plan, target.limits)
     check_names(ported)
-    keys = swept_keys(ported.plan.dispatches)
+    keys = swept_keys(ported.plan.dispatches, tables.pool)
     portrait = Portrait(
         ported.plan, keys, target.limits, target.name, shapes_text(ported), options.precision,
         ports=[port.row(tables) for port in ported.ports],

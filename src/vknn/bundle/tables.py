@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,12 +18,18 @@ _TOLD_APART_BY = 1024
 
 @dataclass(eq=False)
 class Tables:
-    """Contents of a bundle to be. Adding something that is there already gives its place."""
+    """Contents of a bundle to be. Adding something that is there already gives its place.
 
+    Attributes:
+        pool: Computes sums, and keeps modules on disk, meanwhile; None: no thread does.
+        rows: Records by kind.
+        arrays: The arrays of the blobs, in order.
+    """
+
+    pool: Executor | None = None
     rows: dict[TableRecord, list[tuple[object, ...]]] = field(
         default_factory=lambda: {record: [] for record in schema.RECORDS}
     )
-    #: The arrays of the blobs, in order.
     arrays: list[np.ndarray] = field(default_factory=list)
     _strings: bytearray = field(default_factory=lambda: bytearray(b"\0"))
     _push: bytearray = field(default_factory=bytearray)
@@ -30,6 +38,10 @@ class Tables:
     #: Numbers of the blobs by length and first bytes.
     _blobs: dict[tuple[int, bytes], list[int]] = field(default_factory=dict)
     _data_bytes: int = 0
+    #: Arrays that are to be blobs, and their sums by place.
+    _ahead: list[tuple[list[np.ndarray], Future[dict[tuple[int, int], int]]]] = field(
+        default_factory=list
+    )
 
     def add(self, record: TableRecord, rows: Iterable[tuple[object, ...]]) -> tuple[int, int]:
         """The first and the number of these rows, which are added behind those that are there."""
@@ -83,7 +95,7 @@ class Tables:
 
     def blob(self, array: np.ndarray) -> int:
         """Number of the blob with an array's bytes, of which no copy is made."""
-        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        flat = _bytes_of(array)
         same = self._blobs.setdefault((len(flat), flat[:_TOLD_APART_BY].tobytes()), [])
         for number in same:
             if self.arrays[number] is flat or np.array_equal(self.arrays[number], flat):
@@ -93,6 +105,24 @@ class Tables:
         self.arrays.append(flat)
         same.append(self.add(schema.BLOB, [(offset, len(flat), 0, 0)])[0])
         return same[-1]
+
+    def sum_ahead(self, arrays: Iterable[np.ndarray]) -> None:
+        """Sums of arrays that are to be blobs, begun by a thread."""
+        if self.pool is not None:
+            found = [_bytes_of(array) for array in arrays if array.flags.c_contiguous]
+            self._ahead.append((found, self.pool.submit(_sums, found)))
+
+    def sums(self) -> list[int]:
+        """CRC-32 of each blob."""
+        known: dict[tuple[int, int], int] = {}
+        for _, computed in self._ahead:
+            known |= computed.result()
+
+        def sum_of(array: np.ndarray) -> int:
+            found = known.get(_place(array)) if known else None
+            return zlib.crc32(array.data) if found is None else found
+
+        return [sum_of(array) for array in self.arrays]
 
     @property
     def data_bytes(self) -> int:
@@ -127,6 +157,21 @@ class Tables:
             self._known[key] = len(room)
             room += data
         return self._known[key]
+
+
+def _bytes_of(array: np.ndarray) -> np.ndarray:
+    """An array's bytes (uint8), of which no copy is made where they follow each other."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+
+def _place(array: np.ndarray) -> tuple[int, int]:
+    """Address and length of bytes."""
+    return array.__array_interface__["data"][0], len(array)
+
+
+def _sums(arrays: Sequence[np.ndarray]) -> dict[tuple[int, int], int]:
+    """CRC-32 of bytes, by their places."""
+    return {_place(array): zlib.crc32(array.data) for array in arrays}
 
 
 def text_bytes(text: str) -> bytes:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -49,6 +52,7 @@ def write(path: Path, tables: Tables, meta: bytes) -> Written:
         seekable = file.seekable()
 
         def write_data() -> None:
+            _reserve(file, layout.end)
             file.seek(layout.data)
             file.writelines(_data(tables))
 
@@ -61,6 +65,19 @@ def write(path: Path, tables: Tables, meta: bytes) -> Written:
         if not seekable:
             file.writelines(_data(tables))
     return Written(layout.end, sha256)
+
+
+def _reserve(file: IO[bytes], nbytes: int) -> None:
+    """Room on the disk for a file: one that is full says so now.
+
+    Else ext4 looks for it when the file takes another one's name, for longer than writing takes.
+    """
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(file.fileno(), 0, nbytes)
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise
 
 
 def _layout(sections: Mapping[int, bytes], tables: Tables) -> _Layout:
@@ -83,7 +100,7 @@ def _front(
     filled = {**sections}
     if tables.arrays:
         blobs = np.frombuffer(sections[schema.BLOB.section], schema.BLOB.dtype).copy()
-        blobs["crc"] = [zlib.crc32(array.data) for array in tables.arrays]
+        blobs["crc"] = tables.sums()
         filled[schema.BLOB.section] = blobs.tobytes()
     entries = []
     for kind, body in filled.items():

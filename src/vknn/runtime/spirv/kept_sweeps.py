@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from vknn.runtime.spirv import modules, operands, specialize, sweep, words
 
 #: Constants of a pipeline: id and value.
 Integers = tuple[tuple[int, int], ...]
+#: Takes a work that is to be done later.
+Later = Callable[[Callable[[], None]], object]
 
 #: So many are kept at most, some 20 KB each; the older half goes where there are more.
 MOST_KEPT = 2048
@@ -22,11 +24,11 @@ def integers_of(constants: Iterable[tuple[int, int | float]]) -> Integers:
     return tuple((number, int(v)) for number, v in constants if not isinstance(v, float))
 
 
-def kept_sweep(spirv: bytes, constants: Integers) -> bytes:
+def kept_sweep(spirv: bytes, constants: Integers, later: Later | None = None) -> bytes:
     """A module with what ``constants`` leave of it: from disk, or cut and swept now and kept there.
 
     As ``specialized`` and then ``swept`` give it; a cache that cannot be read or written is no
-    error.
+    error. ``later``: takes what writes it; None: it is written at once.
     """
     version = _version()
     if version is None:
@@ -37,9 +39,19 @@ def kept_sweep(spirv: bytes, constants: Integers) -> bytes:
     held = modules.read_cached(path)
     if held is None:
         held = sweep.swept(specialize.specialized(spirv, constants))
-        modules.write_cached(path, held)
-        _prune(folder)
+        work = functools.partial(_write, path, held)
+        work() if later is None else later(work)
     return held
+
+
+def _write(path: Path, module: bytes) -> None:
+    """A new file, whose sum tells whether it is whole; a damaged one is replaced in one step."""
+    try:
+        with open(path, "xb") as file:
+            file.write(modules.with_sum(module))
+    except OSError:  # it is there, or its folder is not
+        modules.write_cached(path, module)
+    _prune(path.parent)
 
 
 @functools.lru_cache(maxsize=256)

@@ -132,7 +132,12 @@ def read_cached(path: Path) -> bytes | None:
 def write_cached(path: Path, module: bytes) -> None:
     """Replacement in one step; a cache that cannot be written is no error."""
     with contextlib.suppress(OSError):
-        cachefile.replace(path, module + hashlib.sha256(module).digest())
+        cachefile.replace(path, with_sum(module))
+
+
+def with_sum(module: bytes) -> bytes:
+    """Contents of a cached module's file: the module and its SHA-256."""
+    return module + hashlib.sha256(module).digest()
 
 
 def entry_name(kernel: str, variant: Variant) -> str:

@@ -242,8 +242,9 @@ class _Module:
         decorations = np.flatnonzero(self._kinds[: self._first] == words.DECORATE)
         decorations = decorations[self._operand(decorations, 2) == _BUILT_IN]
         variables = np.flatnonzero(self._kinds[: self._first] == words.VARIABLE)
-        built_in = np.setdiff1d(self._operand(decorations, 1), self._operand(variables, 2))
-        marks[np.minimum(built_in, self._code[words.BOUND])] = 1
+        built_in = {*self._operand(decorations, 1).tolist()}
+        for number in built_in.difference(self._operand(variables, 2).tolist()):
+            used[min(number, len(used) - 1)] = 1
         # Constants that stand behind those that name them.
         for opcode in (_EXECUTION_MODE_ID, _DECORATE_ID):
             for n in self._indices(opcode):
