@@ -41,7 +41,7 @@ HOST_FILES = (
 )
 
 #: Files with many cases that differ in little on a device: there this share of each test's runs
-#: without --slow, the first one among them. NumPy runs them all. The share is the lesser part of
+#: without --slow, the first one among them. NumPy runs them all. The share is the greater part of
 #: the golden section, whose multiples keep step with no parameter that comes again.
 SAMPLED_FILES = (
     "formats/onnx/attention/*.py",
@@ -51,7 +51,7 @@ SAMPLED_FILES = (
     "ops/*.py",
     "peers/*/*.py",
 )
-SAMPLED = (3 - 5**0.5) / 2
+SAMPLED = (5**0.5 - 1) / 2
 
 #: Files with thousands of pipelines: the validation layer takes four fifths of their time for
 #: specializing modules, so they are given to it specialized (tests/frozen.py), but for a sample.
