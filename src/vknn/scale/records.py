@@ -14,6 +14,7 @@ from vknn.errors import InputError, VknnError
 from vknn.formats import TensorSpec
 from vknn.pictures import ImageOptions, Placement, open_picture
 from vknn.scale.optional import arrow
+from vknn.scale.outcome import without_frames
 
 #: Elements that one cell may have.
 MOST_ELEMENTS = 1 << 28
@@ -62,7 +63,7 @@ class InputColumn:
         if isinstance(value, Mapping) and "bytes" in value:  # as Hugging Face's tables hold files
             value = value["bytes"]
         if isinstance(value, Exception):
-            raise value
+            raise InputError(f"column {self.column!r}: {value}")
         if value is None:
             raise InputError(f"column {self.column!r} is null")
         if isinstance(value, bytes) and self.form.spec.dtype != object:
@@ -82,7 +83,7 @@ def record_of(columns: Sequence[InputColumn], row: Iterable[Any]) -> Record:
             if placement is not None and (column.asked or record.placement is None):
                 record.placement = placement
     except (VknnError, MemoryError) as error:
-        return Record(error=error)
+        return Record(error=without_frames(error))
     return record
 
 
