@@ -185,9 +185,11 @@ class _Job:
             warnings.warn(_NO_ID, RuntimeWarning, stacklevel=4)
         if before is None and self.folder.job() is not None:  # of another one, which wrote nothing
             self.folder.clear()
+        left = False
         try:
             if redo_suspect:
                 self._redo(done, before)
+                left = before is None or before.get("state") != DONE
             elif done and not self._is_left(done):
                 self.outcome.notes.append("every record has a row: nothing was left to do")
             elif self.engine == "ray":
@@ -204,7 +206,9 @@ class _Job:
             with contextlib.suppress(VknnError):  # such as of a full disk: the first is told
                 self._finish(STOPPED)
             raise
-        return self._finish(DONE)
+        if left:
+            self.outcome.notes.append("the same without --redo-suspect goes on with the job")
+        return self._finish(STOPPED if left else DONE)
 
     def clear(self, engine: str, address: str | None) -> None:
         """Removal of earlier answers, where the job can begin anew. Raises VknnError."""
@@ -341,9 +345,12 @@ class _Job:
         found: list[Any] = []
         self.outcome.rows -= len(ids)
         self.outcome.errors -= errors_of(self.folder, suspects, self.predictor.id)
-        again = replace_run(self._local(done - ids, before), ids, found.append)
-        with contextlib.suppress(UnreadError):  # what lies behind the damage is missed below
+        again = replace(self._local(done - ids, before), only=ids, write=found.append)
+        why = ""
+        try:
             again.run(self._remember)
+        except UnreadError as error:  # what lies behind the damage is missed below
+            why = f" ({error})"
         wrong = set(suspects.column(DEVICE).to_pylist()) & set(self.outcome.devices)
         if wrong:
             raise VknnError(
@@ -352,7 +359,7 @@ class _Job:
             )
         again_ids = {i for table in found for i in table.column(self.predictor.id).to_pylist()}
         if gone := sorted(map(str, ids - again_ids)):
-            raise VknnError(f"{len(gone)} suspect records are not in the source now: {gone[0]!r}")
+            raise VknnError(f"{len(gone)} suspect records are not in the source now: {gone[0]!r}{why}")
         replace_rows(self.folder, suspects, found, self.predictor.id)
         self.folder.clear_suspects()
         self.outcome.suspects = 0
@@ -369,11 +376,6 @@ class _Job:
         kept: dict[str, Any] = {key: before[key] for key in names if key in before}
         self.document = {"begun": time.time(), **kept, **self.document, "state": state, **told}
         self.folder.write_job(self.document)
-
-
-def replace_run(run: LocalRun, ids: set[Any], write: Callable[[Any], None]) -> LocalRun:
-    """A run of these records only, whose tables go elsewhere."""
-    return replace(run, only=ids, write=write)
 
 
 def _named(predictor: Predictor, source: RecordSource) -> Predictor:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from vknn.errors import VknnError
 from vknn.scale.optional import arrow
+from vknn.scale.options import ERROR
 from vknn.scale.report import DeviceReport, Report
 from vknn.scale.shares import ErrorBound
 
@@ -80,6 +81,16 @@ class Outcome:
             self.new_rows += 1
             if error is not None:
                 self.errors[error["type"]] += 1
+
+    def uncount(self, tables: Iterable[Any]) -> None:
+        """Counting of rows undone: tables that were not written."""
+        for table in tables:
+            self.rows -= table.num_rows
+            self.new_rows -= table.num_rows
+            for error in table.column(ERROR).to_pylist():
+                if error is not None:
+                    self.errors[error["type"]] -= 1
+        self.errors = +self.errors
 
     def excess(self, bound: ErrorBound, is_end: bool = False) -> str:
         """The reason to end the job: too many records failed. Empty where they did not."""
