@@ -177,6 +177,8 @@ def test_progress_is_told(
 def test_progress_within_a_slow_batch(
     net: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from vknn.scale import local
+
     monkeypatch.setattr(local, "_SLOW_BATCH_SECONDS", 0.0)
     told: list[int] = []
     job(source, net, tmp_path / "out", id="id", progress=lambda outcome: told.append(outcome.rows))

@@ -26,8 +26,8 @@ from tests.scale.jobs import (
 
 from vknn.errors import InputError, VknnError
 from vknn.formats import TensorSpec
-from vknn.scale.ray_sources import block_rows
 from vknn.scale.options import Predictor
+from vknn.scale.ray_sources import block_rows
 from vknn.scale.records import fitted, record_of
 from vknn.scale.worker import Worker
 

@@ -359,7 +359,8 @@ class _Job:
             )
         again_ids = {i for table in found for i in table.column(self.predictor.id).to_pylist()}
         if gone := sorted(map(str, ids - again_ids)):
-            raise VknnError(f"{len(gone)} suspect records are not in the source now: {gone[0]!r}{why}")
+            told = f"{len(gone)} suspect records are not in the source now: {gone[0]!r}"
+            raise VknnError(told + why)
         replace_rows(self.folder, suspects, found, self.predictor.id)
         self.folder.clear_suspects()
         self.outcome.suspects = 0
