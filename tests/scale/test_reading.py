@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +24,8 @@ from tests.scale.jobs import (
 
 from vknn.errors import InputError, VknnError
 from vknn.formats import TensorSpec
-from vknn.scale.options import Predictor
 from vknn.scale.ray_sources import block_rows
-from vknn.scale.records import fitted, record_of
-from vknn.scale.worker import Worker
+from vknn.scale.records import fitted
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("PIL")
@@ -138,31 +134,6 @@ def test_rows_that_do_not_fit(tmp_path: Path) -> None:
     assert "[1]" in errors[2] and "[4]" in errors[2], errors[2]
     assert report.error_count == 4 and all(rows[k]["y"] is None for k in (1, 2, 3, 4))
     np.testing.assert_array_equal(rows[5]["y"], good)
-
-
-class Owner:
-    """Keeps what it made of a cell that is no record and of one that the model refuses."""
-
-    def __init__(self, worker: Worker, cells: list[Any]) -> None:
-        self.layout = worker.layout({"data": pa.list_(pa.float32())})
-        self.records = [record_of(self.layout.inputs, [cell]) for cell in cells]
-        for record, found in worker.results(self.records):
-            self.row = worker.row(self.layout, record, found)
-
-
-def test_errors_do_not_hold_who_met_them(tmp_path: Path) -> None:
-    """Ray's workers tell what they did last when they are released."""
-    with Worker(Predictor(fixed_net(tmp_path, 4), device="numpy")) as worker:
-        gc.collect()
-        gc.disable()
-        try:
-            owner = Owner(worker, [None, np.ones(3, np.float32)])
-            assert [r.error is None for r in owner.records] == [False, True] and owner.row[1]
-            there = weakref.ref(owner)
-            del owner
-            assert there() is None
-        finally:
-            gc.enable()
 
 
 def test_lists_of_different_lengths(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import io
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,17 @@ def schema_of(source: RecordSource) -> dict[str, Any]:
     if source.kind == ARRAYS:
         arrays = _arrays(source, source.paths[0])
         return {OWN_ID[ARRAYS]: pa.string(), **{n: _row_type(a) for n, a in arrays.items()}}
-    return dict.fromkeys(archive_columns(source))
+    return {n: pa.string() if n == KEY else pa.binary() for n in archive_columns(source)}
+
+
+def is_of_one_type(source: RecordSource, column: str) -> bool:
+    """Whether a column has one type, that of tensors of a shape for example, in all files."""
+    if len(source.paths) == 1:
+        return True
+    each = (schema_of(replace(source, paths=(path,))) for path in source.paths)
+    types = (schema.get(column) for schema in each)
+    first = next(types)
+    return all(first == other for other in types)
 
 
 def counted(source: RecordSource, id_column: str | None) -> int | None:
