@@ -10,10 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("PIL")
-pq = pytest.importorskip("pyarrow.parquet")
 from tests.scale.jobs import (
     ANY_SQUARES,
     answers,
@@ -30,6 +26,10 @@ from vknn.scale.layout import is_known
 from vknn.scale.options import Predictor
 from vknn.scale.records import record_of
 from vknn.scale.worker import Worker
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("PIL")
+pq = pytest.importorskip("pyarrow.parquet")
 
 
 def write(path: Path, data: Any, **more: Any) -> None:
