@@ -89,6 +89,23 @@ def test_columns_that_are_kept_are_read_as_well(tmp_path: Path) -> None:
         worker.layout(dict.fromkeys(["id", "x", "y"]))
 
 
+def test_labels_of_arrays(tmp_path: Path) -> None:
+    """A model that ends with probabilities knows classes, whatever it is given."""
+    values = np.random.default_rng(0).integers(0, 256, (3, 3, 8, 8)).astype(np.uint8)
+    np.save(tmp_path / "a.npy", values)
+    report = job(tmp_path / "a.npy", picture_net(tmp_path), tmp_path / "out", labels=[*"abcde"])
+    rows = answers(tmp_path / "out")
+    assert [r["label"] for r in rows] == ["abcde"[int(np.argmax(r["out"]))] for r in rows]
+    assert all(r["probability"] == np.max(r["out"]) for r in rows) and report.rows == 3
+
+
+def test_labels_that_nothing_takes_are_said(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", vectors(2))
+    with pytest.warns(RuntimeWarning, match=r"labels are not used: .*--recipe"):
+        job(tmp_path / "a.npy", write_net(tmp_path), tmp_path / "out", labels=[*"abcd"])
+    assert "label" not in answers(tmp_path / "out")[0]
+
+
 def test_errors_do_not_hold_who_met_them(tmp_path: Path) -> None:
     """Ray's workers tell what they did last when they are released."""
     with Worker(Predictor(fixed_net(tmp_path, 4), device="numpy")) as worker:

@@ -161,8 +161,9 @@ def is_known(column: Any, schema: dict[str, Any], source: RecordSource | None) -
     spec, type_ = column.form.spec, schema.get(column.column)
     if spec.fixed is not None:
         return True
-    if hasattr(type_, "shape"):  # None in it: Ray's tensors of different shapes
-        return None not in type_.shape and (source is None or is_of_one_type(source, column.column))
+    shape = getattr(type_, "shape", None)
+    if shape is not None:  # None in it: Ray's tensors of different shapes
+        return None not in shape and (source is None or is_of_one_type(source, column.column))
     if _is_of_bytes(type_):
         hint = column.form.hint
         sized = column.options.size is not None or (hint is not None and None not in hint[-3:])

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vknn import environment
+from vknn.answers.labels import read_labels
 from vknn.errors import InputError, VknnError
 from vknn.pictures import ORDERS, RESIZES, ImageOptions
 from vknn.precision import Precision, chosen_precision
@@ -164,6 +165,13 @@ class Predictor:
         """
         found: dict[str, Any] = import_module("vknn.scale.stages").actor_options(self, dataset)
         return found
+
+    def label_names(self) -> list[str] | None:
+        """Names of the classes that were given; None: none were. Raises VknnError."""
+        own = self.labels
+        if own is None:
+            return None
+        return read_labels(Path(own)) if isinstance(own, str | os.PathLike) else list(own)
 
     def image_options(self, otherwise: ImageOptions | None = None) -> ImageOptions:
         """Options of pictures; what is not given is as ``otherwise`` has it."""

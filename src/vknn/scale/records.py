@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from vknn.answers import Recipe
 from vknn.answers.looking import PictureInput, in_batch
 from vknn.errors import InputError, VknnError
 from vknn.formats import TensorSpec
@@ -18,6 +19,8 @@ from vknn.scale.outcome import without_frames
 
 #: Elements that one cell may have.
 MOST_ELEMENTS = 1 << 28
+#: Where numbers that are no picture lie in an input: classes have no place.
+_NOWHERE = Placement((0, 0), (0, 0), (1.0, 1.0), (0.0, 0.0))
 
 
 @dataclass
@@ -35,6 +38,12 @@ class Record:
     placement: Placement | None = None
     error: Exception | None = None
     attempts: int = 0
+
+    def place_for(self, recipe: Recipe | None) -> Placement | None:
+        """Where what an answer is about lies in the input; None where that has to be a picture."""
+        if self.placement is None and recipe is not None:
+            return _NOWHERE if recipe.decoder.task == "classification" else None
+        return self.placement
 
 
 @dataclass(frozen=True)
