@@ -94,7 +94,11 @@ def _add_work(group: argparse._ActionsContainer) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run of a job; a report is shown at its end."""
-    return supervised(args.output, lambda: _run(args)) if _may_die(args) else _run(args)
+    if _may_die(args):
+        return supervised(args.output, lambda: _run(args))
+    from vknn.cli.main import guarded  # which imports this
+
+    return guarded(lambda: _run(args))  # the errors are not all of the model's file
 
 
 def _run(args: argparse.Namespace) -> int:

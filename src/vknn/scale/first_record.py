@@ -17,7 +17,7 @@ from vknn.scale.worker import Worker
 
 #: Records at which a model may fail before one is computed.
 _TRIES = 32
-_NO_CLASSES = "labels are not used: nothing says which output has scores of classes (--recipe does)"
+_NO_CLASSES = "labels are not used: nothing says which output has scores of classes; a recipe does"
 
 
 @dataclass(frozen=True)

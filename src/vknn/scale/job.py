@@ -185,11 +185,10 @@ class _Job:
             warnings.warn(_NO_ID, RuntimeWarning, stacklevel=4)
         if before is None and self.folder.job() is not None:  # of another one, which wrote nothing
             self.folder.clear()
-        left = False
+        left = redo_suspect and (before is None or before.get("state") != DONE)
         try:
             if redo_suspect:
                 self._redo(done, before)
-                left = before is None or before.get("state") != DONE
             elif done and not self._is_left(done):
                 self.outcome.notes.append("every record has a row: nothing was left to do")
             elif self.engine == "ray":
@@ -207,7 +206,7 @@ class _Job:
                 self._finish(STOPPED)
             raise
         if left:
-            self.outcome.notes.append("the same without --redo-suspect goes on with the job")
+            self.outcome.notes.append("only suspect rows were computed: others are left")
         return self._finish(STOPPED if left else DONE)
 
     def clear(self, engine: str, address: str | None) -> None:

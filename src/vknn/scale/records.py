@@ -40,7 +40,7 @@ class Record:
     attempts: int = 0
 
     def place_for(self, recipe: Recipe | None) -> Placement | None:
-        """Where what an answer is about lies in the input; None where that has to be a picture."""
+        """Place in the input that an answer is about; None where that has to be a picture's."""
         if self.placement is None and recipe is not None:
             return _NOWHERE if recipe.decoder.task == "classification" else None
         return self.placement
