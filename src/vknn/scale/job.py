@@ -235,7 +235,7 @@ class _Job:
         return {
             "predictor": self.predictor, "source": self.source, "folder": self.folder,
             "schema": self.schema, "done": done, "bound": self.bound, "outcome": self.outcome,
-            "stored": _stored(before), "stacked": self.stacked, "tell": self.progress,
+            "stored": (before or {}).get("layout"), "stacked": self.stacked, "tell": self.progress,
         }  # fmt: skip
 
     def _document(self) -> dict[str, Any]:
@@ -374,6 +374,8 @@ class _Job:
         before = self.folder.job() or {}
         names = ("layout", "stacked", "begun")
         kept: dict[str, Any] = {key: before[key] for key in names if key in before}
+        own = {key: device.name for key, device in self.outcome.devices.items()}
+        told["devices"] = {**before.get("devices", {}), **own}
         self.document = {"begun": time.time(), **kept, **self.document, "state": state, **told}
         self.folder.write_job(self.document)
 
@@ -387,11 +389,6 @@ def _named(predictor: Predictor, source: RecordSource) -> Predictor:
             f"there is no column {predictor.id!r} to name records: {source.kind} have {source.id!r}"
         )
     return replace(predictor, id=source.id)
-
-
-def _stored(before: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The outputs' columns of an earlier run."""
-    return None if before is None else before.get("layout")
 
 
 def _short(value: Any) -> str:
