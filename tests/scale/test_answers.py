@@ -321,3 +321,6 @@ def test_job_json(tmp_path: Path) -> None:
     from vknn.scale.report import report_of
 
     assert report_of(json.loads(report.to_json())) == report
+    job(tmp_path / "t.parquet", net, tmp_path / "out", id="id", mean=[1.0] * 3)
+    again = document(tmp_path / "out")  # of a run that had nothing to do
+    assert again["report"]["devices"] == {} and again["devices"] == {"numpy": "NumPy"}

@@ -71,6 +71,17 @@ def test_archives(tmp_path: Path) -> None:
     np.testing.assert_array_equal([rows["s/000"]["out"], rows["s/001"]["out"]], expected)
 
 
+def test_outputs_of_archives_are_tensors(tmp_path: Path) -> None:
+    """A network of one size of picture gives one shape, wherever pictures come from."""
+    shard(tmp_path / "a.tar", 0, 2)
+    job(tmp_path / "a.tar", picture_net(tmp_path), tmp_path / "out", keep=["cls", "png"])
+    (path,) = (tmp_path / "out").glob("*.parquet")
+    schema = pq.read_schema(path)
+    assert schema.field("out").type == pa.fixed_shape_tensor(pa.float32(), (5,))
+    assert schema.field("__key__").type == pa.string()
+    assert answers(tmp_path / "out")[1]["png"] == png(1), "what is read may be kept, too"
+
+
 def test_a_share_of_errors_among_records_that_are_not_counted(tmp_path: Path) -> None:
     """An archive is not counted before it is read: one error of the first few is not too many."""
     members = {f"{number:03d}.png": png(number) for number in range(300)}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 from tests.scale.jobs import (
     PROBE,
     answers,
@@ -160,6 +163,50 @@ def test_suspect_rows_are_computed_again(
     assert again.new_rows == 0 and "no rows are suspect" in again.notes
     run(source, net, folder, device="numpy")
     check_right(folder, COUNT)
+
+
+@pytest.mark.device
+def test_suspects_of_an_archive_cut_off(
+    net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check that finds the device out is under way where the archive ends."""
+    monkeypatch.setattr(parts, "PART_ROWS", 4)
+    share = share_of("1/16", "check")
+    keys = [f"{n:03d}" for n in range(COUNT)]
+    sampled = [n for n in range(COUNT) if n == 0 or is_sampled(keys[n], share)]
+    found_out = next(n for n in sampled if n >= WRONG_FROM)
+    trusted = max(n for n in sampled if n < WRONG_FROM)
+    written = found_out // 4 * 4
+    assert WRONG_FROM < written < found_out + 1 < written + 4, "one of a part that is not full"
+    net.write_text(PROBE.replace("0=4", "0=1 1=1 2=3"))
+    archive, output = tmp_path / "a.tar", tmp_path / "out"
+    whole = greys(archive, keys)
+    archive.write_bytes(whole[: 1024 * (found_out + 2) + 300])
+    options = {"batch_size": 4, "check": "1/16", "size": (1, 1)}
+    with pytest.raises(scale.JobError, match=f"disagrees with NumPy: record '{keys[found_out]}'"):
+        job(archive, net, output, device="vulkan", **options)
+    listed = pq.read_table(output / "_vknn" / "suspect.parquet").column("__key__").to_pylist()
+    assert listed == keys[trusted + 1 : written]
+    again = job(archive, net, output, device="numpy", redo_suspect=True, **options)
+    assert (again.state, again.new_rows, again.suspects) == ("stopped", len(listed), 0)
+    assert (again.rows, document(output)["state"]) == (written, "stopped")
+    archive.write_bytes(whole)
+    assert job(archive, net, output, device="numpy", **options).state == "done"
+    for number, row in enumerate(by_id(output, "__key__").values()):
+        np.testing.assert_array_equal(row["out"], np.full((3, 1, 1), 2.0 * number))
+
+
+def greys(path: Path, keys: list[str]) -> bytes:
+    """A tar of pictures of one pixel each, as bright as their number; a kibibyte for each."""
+    with tarfile.open(path, "w") as archive:
+        for number, key in enumerate(keys):
+            file = io.BytesIO()
+            Image.new("RGB", (1, 1), (number,) * 3).save(file, "png")
+            info = tarfile.TarInfo(f"{key}.png")
+            info.size = file.tell()
+            file.seek(0)
+            archive.addfile(info, file)
+    return path.read_bytes()
 
 
 @pytest.mark.device

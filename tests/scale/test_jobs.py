@@ -174,6 +174,17 @@ def test_progress_is_told(
     assert told == [(10, 50), (20, 50), (30, 50), (40, 50), (50, 50)]
 
 
+def test_progress_within_a_slow_batch(
+    net: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vknn.scale import local
+
+    monkeypatch.setattr(local, "_SLOW_BATCH_SECONDS", 0.0)
+    told: list[int] = []
+    job(source, net, tmp_path / "out", id="id", progress=lambda outcome: told.append(outcome.rows))
+    assert told[:20] == [0] * 20 and len(told) > 40
+
+
 def test_a_plan(net: Path, source: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"id": "id", "keep": ["more"], "device": "numpy", "engine": "local"}
     plan = scale.plan(source, net, tmp_path / "out", **options)

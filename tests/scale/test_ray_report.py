@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from scale import ray_jobs
 from vknn import scale
+from vknn.errors import InputError
 from vknn.scale import ray_metrics
 from vknn.scale.keeper import BatchProgress
 
@@ -66,3 +69,32 @@ def test_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (name, others) == ("vknn_device_busy_share", [])
     assert 0 < share <= 1
     assert tags == {"device": "uuid:1", "worker": "w"}
+
+
+@pytest.mark.slow
+@pytest.mark.device
+def test_a_file_that_lacks_a_column(ray: Any, tmp_path: Path) -> None:
+    """Ray ends such a job with an error of Arrow's that names neither."""
+    source = ray_jobs.write_numbers(tmp_path / "in", [1.0, 2.0])
+    pq.write_table(pa.table({"id": [7], "other": [1]}), source / "9.parquet")
+    model, layers = ray_jobs.write_model(tmp_path, "Slow", ray_jobs.SLOW)
+    with pytest.raises(InputError, match=r"9\.parquet has no column 'data'; it has id, other"):
+        scale.run(
+            source, model, tmp_path / "out", id="id", layers=[layers], engine="ray",
+            device="numpy",
+        )  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.device
+def test_records_that_cannot_be_computed_are_told(ray: Any, tmp_path: Path) -> None:
+    """What the last batch did is in the report, though its errors are held by its records."""
+    data = pa.array([[1.0] * 8, None, [None] * 8], pa.list_(pa.float32()))
+    pq.write_table(pa.table({"id": [1, 2, 3], "data": data}), tmp_path / "t.parquet")
+    model, layers = ray_jobs.write_model(tmp_path, "Slow", ray_jobs.SLOW)
+    report = scale.run(
+        tmp_path / "t.parquet", model, tmp_path / "out", id="id", layers=[layers], engine="ray",
+        device="numpy",
+    )  # fmt: skip
+    assert (report.new_rows, report.errors) == (3, {"InputError": 2})
+    assert next(iter(report.devices.values())).rows == 1

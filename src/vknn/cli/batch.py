@@ -17,7 +17,7 @@ from vknn.cli.supervised import supervised
 from vknn.errors import InputError
 from vknn.scale.convert import FORMATS, convert
 from vknn.scale.folder import Folder
-from vknn.scale.job import ENGINES, run_job
+from vknn.scale.job import DONE, ENGINES, run_job
 from vknn.scale.options import BATCH_ROWS, Predictor
 from vknn.scale.outcome import JobError, Outcome
 from vknn.scale.plan import JobPlan
@@ -94,7 +94,11 @@ def _add_work(group: argparse._ActionsContainer) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run of a job; a report is shown at its end."""
-    return supervised(args.output, lambda: _run(args)) if _may_die(args) else _run(args)
+    if _may_die(args):
+        return supervised(args.output, lambda: _run(args))
+    from vknn.cli.main import guarded  # which imports this
+
+    return guarded(lambda: _run(args))  # the errors are not all of the model's file
 
 
 def _run(args: argparse.Namespace) -> int:
@@ -119,7 +123,7 @@ def _run(args: argparse.Namespace) -> int:
             complain(error)
             return FAILED
     _show(args, found)
-    if args.format != "parquet" and isinstance(found, Report):
+    if args.format != "parquet" and isinstance(found, Report) and found.state == DONE:
         written = convert(args.output, args.format)
         if not args.json:
             show(f"written: {written}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from vknn.scale.worker import Worker
 
 #: Records at which a model may fail before one is computed.
 _TRIES = 32
+_NO_CLASSES = "labels are not used: nothing says which output has scores of classes; a recipe does"
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,8 @@ def first_record(
                 made = worker.with_outputs(layout, record, outputs, is_fixed)
                 if begin is not None:
                     begin(None)
+                if made.task is None and worker.predictor.labels is not None:
+                    warnings.warn(_NO_CLASSES, RuntimeWarning, stacklevel=2)
                 return FirstRecord(made, rows, record, outputs)
             except DeviceError:
                 raise

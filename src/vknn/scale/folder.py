@@ -29,6 +29,8 @@ class Folder:
     """
 
     def __init__(self, target: str | os.PathLike[str]) -> None:
+        if not isinstance(target, str | os.PathLike):
+            raise InputError(f"output {target!r}: expected a folder or an address")
         self.text = os.fspath(target)
         if not self.text:
             raise InputError("the folder for answers has no name")

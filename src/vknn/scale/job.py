@@ -185,6 +185,7 @@ class _Job:
             warnings.warn(_NO_ID, RuntimeWarning, stacklevel=4)
         if before is None and self.folder.job() is not None:  # of another one, which wrote nothing
             self.folder.clear()
+        left = redo_suspect and (before is None or before.get("state") != DONE)
         try:
             if redo_suspect:
                 self._redo(done, before)
@@ -204,7 +205,9 @@ class _Job:
             with contextlib.suppress(VknnError):  # such as of a full disk: the first is told
                 self._finish(STOPPED)
             raise
-        return self._finish(DONE)
+        if left:
+            self.outcome.notes.append("only suspect rows were computed: others are left")
+        return self._finish(STOPPED if left else DONE)
 
     def clear(self, engine: str, address: str | None) -> None:
         """Removal of earlier answers, where the job can begin anew. Raises VknnError."""
@@ -232,7 +235,7 @@ class _Job:
         return {
             "predictor": self.predictor, "source": self.source, "folder": self.folder,
             "schema": self.schema, "done": done, "bound": self.bound, "outcome": self.outcome,
-            "stored": _stored(before), "stacked": self.stacked, "tell": self.progress,
+            "stored": (before or {}).get("layout"), "stacked": self.stacked, "tell": self.progress,
         }  # fmt: skip
 
     def _document(self) -> dict[str, Any]:
@@ -341,9 +344,12 @@ class _Job:
         found: list[Any] = []
         self.outcome.rows -= len(ids)
         self.outcome.errors -= errors_of(self.folder, suspects, self.predictor.id)
-        again = replace_run(self._local(done - ids, before), ids, found.append)
-        with contextlib.suppress(UnreadError):  # what lies behind the damage is missed below
+        again = replace(self._local(done - ids, before), only=ids, write=found.append)
+        why = ""
+        try:
             again.run(self._remember)
+        except UnreadError as error:  # what lies behind the damage is missed below
+            why = f" ({error})"
         wrong = set(suspects.column(DEVICE).to_pylist()) & set(self.outcome.devices)
         if wrong:
             raise VknnError(
@@ -352,7 +358,8 @@ class _Job:
             )
         again_ids = {i for table in found for i in table.column(self.predictor.id).to_pylist()}
         if gone := sorted(map(str, ids - again_ids)):
-            raise VknnError(f"{len(gone)} suspect records are not in the source now: {gone[0]!r}")
+            told = f"{len(gone)} suspect records are not in the source now: {gone[0]!r}"
+            raise VknnError(told + why)
         replace_rows(self.folder, suspects, found, self.predictor.id)
         self.folder.clear_suspects()
         self.outcome.suspects = 0
@@ -367,13 +374,10 @@ class _Job:
         before = self.folder.job() or {}
         names = ("layout", "stacked", "begun")
         kept: dict[str, Any] = {key: before[key] for key in names if key in before}
+        own = {key: device.name for key, device in self.outcome.devices.items()}
+        told["devices"] = {**before.get("devices", {}), **own}
         self.document = {"begun": time.time(), **kept, **self.document, "state": state, **told}
         self.folder.write_job(self.document)
-
-
-def replace_run(run: LocalRun, ids: set[Any], write: Callable[[Any], None]) -> LocalRun:
-    """A run of these records only, whose tables go elsewhere."""
-    return replace(run, only=ids, write=write)
 
 
 def _named(predictor: Predictor, source: RecordSource) -> Predictor:
@@ -385,11 +389,6 @@ def _named(predictor: Predictor, source: RecordSource) -> Predictor:
             f"there is no column {predictor.id!r} to name records: {source.kind} have {source.id!r}"
         )
     return replace(predictor, id=source.id)
-
-
-def _stored(before: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The outputs' columns of an earlier run."""
-    return None if before is None else before.get("layout")
 
 
 def _short(value: Any) -> str:

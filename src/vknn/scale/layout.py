@@ -22,6 +22,7 @@ from vknn.scale.options import (
     Predictor,
 )
 from vknn.scale.outcome import error_type
+from vknn.scale.reading import is_of_one_type
 from vknn.scale.records import InputColumn, is_list
 from vknn.scale.sources import BYTES, DATA, RecordSource
 from vknn.session import Session
@@ -140,6 +141,8 @@ def input_layout(
     session: Session, predictor: Predictor, schema: Mapping[str, Any], recipe: Recipe | None
 ) -> JobLayout:
     """The layout of a source with these columns, as far as its inputs go. Raises InputError."""
+    if missing := [name for name in predictor.kept if name not in schema]:
+        raise _no_column(missing[0], schema)
     columns = _columns(session, predictor, schema)
     specs = {spec.name: spec for spec in session.inputs}
     asked = None if recipe is None else recipe.input
@@ -150,8 +153,6 @@ def input_layout(
         form = PictureInput.of(session, specs[name])
         picture = specs[name].dtype.kind != "O" and _may_be_bytes(schema[column])
         inputs.append(InputColumn(column, form, options, asked in (None, name), picture))
-    if missing := [name for name in predictor.kept if name not in schema]:
-        raise _no_column(missing[0], schema)
     return JobLayout(tuple(inputs), predictor.kept)
 
 
@@ -160,13 +161,22 @@ def is_known(column: Any, schema: dict[str, Any], source: RecordSource | None) -
     spec, type_ = column.form.spec, schema.get(column.column)
     if spec.fixed is not None:
         return True
-    if hasattr(type_, "shape"):
-        return source is None or len(source.paths) == 1
-    if str(type_) in ("binary", "large_binary"):
+    shape = getattr(type_, "shape", None)
+    if shape is not None:  # None in it: Ray's tensors of different shapes
+        return None not in shape and (source is None or is_of_one_type(source, column.column))
+    if _is_of_bytes(type_):
         hint = column.form.hint
         sized = column.options.size is not None or (hint is not None and None not in hint[-3:])
         return bool(sized and not column.options.own_size)
     return False
+
+
+def _is_of_bytes(type_: Any) -> bool:
+    """Whether an Arrow type is one of bytes, or of files as Hugging Face's tables hold them."""
+    types = arrow().types
+    if type_ is not None and types.is_struct(type_) and type_.get_field_index("bytes") >= 0:
+        type_ = type_.field("bytes").type
+    return str(type_) in ("binary", "large_binary")
 
 
 def _may_be_bytes(type_: Any) -> bool:
@@ -198,16 +208,16 @@ def _likely(
     name: str, only: bool, predictor: Predictor, schema: Mapping[str, Any], found: Mapping[str, str]
 ) -> str:
     """The column that is meant for an input of which nothing is said. Raises InputError."""
-    taken = {*found.values(), *predictor.kept}
-    free = [column for column in schema if column not in taken]
-    if name in free:
+    own = [column for column in schema if column not in (*found.values(), predictor.id)]
+    if name in own:
         return name
+    free = [column for column in own if column not in predictor.kept]
     if only:
-        for likely in (*_PICTURE_COLUMNS, DATA):
-            if likely in free:
-                return likely
-        if len(free) == 1:
-            return free[0]
+        likely = (*_PICTURE_COLUMNS, DATA)
+        if found_one := [column for column in likely if column in free] or free[: len(free) == 1]:
+            return found_one[0]
+        if kept := [column for column in likely if column in own]:  # it may be read as well
+            return kept[0]
     raise InputError(
         f"nothing says which column input {name!r} is read from: --input {name}=COLUMN does "
         f"(columns={{{name!r}: COLUMN}}); there are {', '.join(schema)}"

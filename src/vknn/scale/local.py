@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from vknn.errors import DeviceError, VknnError
-from vknn.scale.archives import readable
+from vknn.scale.archives import UnreadError, readable
 from vknn.scale.checking import Checker
 from vknn.scale.device_checks import DeviceChecks
 from vknn.scale.first_record import FirstRecord, first_record, records_of
@@ -31,6 +31,8 @@ from vknn.scale.worker import Worker, device_name
 
 #: Batches that are read ahead of the one that is computed.
 _AHEAD = 2
+#: Seconds after which a job is told how far it is, be it within a batch.
+_SLOW_BATCH_SECONDS = 5.0
 
 
 @dataclass
@@ -100,15 +102,19 @@ class LocalRun(JobRun):
                 checks.finish()
                 writer.flush()
                 killed.clear()
-            except JobError:  # what is not written yet is computed again
-                if checks.wrong:
-                    self._suspect(writer.suspects(checks.trusted))
+            except JobError:
+                raise
+            except UnreadError:
+                writer.flush()  # raises where a check that is under way says that the device errs
                 raise
             except BaseException:
                 with contextlib.suppress(Exception):
                     writer.flush()
                 raise
             finally:
+                if checks.wrong:
+                    self._suspect(writer.suspects(checks.trusted))
+                self.outcome.uncount(writer.drop())  # what is not written is computed again
                 self._count(device, worker, checks, writer, begin)
 
     def _phases(
@@ -226,12 +232,13 @@ class LocalRun(JobRun):
             if batch.done[-1][1] is None:
                 checks.add(name, number, record, found)
                 writer.trust(checks.trusted)
-            if len(batch.done) == len(batch.records):
+            if is_whole := len(batch.done) == len(batch.records):
                 under_way.popleft()
                 self._finish(worker, layout, batch, batch.done, writer)
-                if self.tell is not None and time.monotonic() > told + TELL_SECONDS:
-                    told = time.monotonic()
-                    self.tell(self.outcome)
+            patience = TELL_SECONDS if is_whole else _SLOW_BATCH_SECONDS
+            if self.tell is not None and time.monotonic() > told + patience:
+                told = time.monotonic()
+                self.tell(self.outcome)
         killed.begin([])
         worker.idle(waited)
         self.outcome.waiting += waited

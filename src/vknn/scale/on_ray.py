@@ -26,8 +26,9 @@ from vknn.scale.options import BATCH, DEVICE, ERROR, Predictor
 from vknn.scale.outcome import JobError
 from vknn.scale.ray_noise import quiet_data
 from vknn.scale.ray_sources import BLOCK_BYTES, dataset_of
-from vknn.scale.reading import Rows, read
+from vknn.scale.reading import Rows, check_parquet, read
 from vknn.scale.report import DeviceReport
+from vknn.scale.sources import PARQUET
 from vknn.scale.stages import FIRST_ROWS, end_keeper, prepared, staged
 
 #: Rows of a file of answers at least, where there are so many.
@@ -37,6 +38,8 @@ _PENDING = ".pending.parquet"
 _OWN_ERROR = re.compile(r"(?:^|: )vknn\.[\w.]+Error: (.+)")
 #: Begin of what Ray adds to an error's text.
 _ADVICE = "\nFailed to apply UDF transform"
+#: Begin of its last line, which says nothing of what happened.
+_ADVISED = "To change retry attempts"
 #: Seconds in which workers finish the checks of a job whose rows are all written.
 _CHECK_SECONDS = 120.0
 #: Seconds in which workers tell of what they did last.
@@ -58,6 +61,7 @@ class RayRun(JobRun):
         self._before = set(self.folder.parts())
         self._state: dict[str, Any] = {}
         self._remember: Callable[[], None] = lambda: None
+        self._columns: tuple[str, ...] = ()
 
     def run(self, remember: Callable[[JobLayout], None]) -> None:
         """Computing of all records that are left; ``remember`` is told the columns of answers.
@@ -73,6 +77,7 @@ class RayRun(JobRun):
             )  # fmt: skip
             self._remember = partial(remember, setup.layout)
             self._remember()
+            self._columns = setup.layout.read
             batch = self.predictor.batch_size
             read_from = dataset_of(self.source, setup.layout.read, self.schema, batch, setup.keeper)
             dataset = staged(read_from, setup, pool)
@@ -217,10 +222,16 @@ class RayRun(JobRun):
                 inner.args = (str(inner).split(_ADVICE)[0], *inner.args[1:])
                 return inner
             inner = cause if isinstance(cause, BaseException) else None
+        if self.source.kind == PARQUET:
+            try:
+                check_parquet(self.source, self._columns)
+            except VknnError as problem:
+                return problem
         lines = [line for line in str(error).splitlines() if line.strip()]
         if ours := [found for line in lines if (found := _OWN_ERROR.search(line))]:
             return JobError(f"a worker ended the job: {ours[-1][1]}")
-        return JobError(f"Ray ended the job: {type(error).__name__}: {lines[-1] if lines else ''}")
+        told = [line for line in lines if not line.startswith(_ADVISED)] or [""]
+        return JobError(f"Ray ended the job: {type(error).__name__}: {told[-1]}")
 
     def _recount(self) -> None:
         """Count of the rows that are written."""

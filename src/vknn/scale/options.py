@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import numbers
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib import import_module
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from vknn import environment
+from vknn.answers.labels import read_labels
 from vknn.errors import InputError, VknnError
 from vknn.pictures import ORDERS, RESIZES, ImageOptions
 from vknn.precision import Precision, chosen_precision
@@ -29,6 +32,8 @@ BATCH_ROWS = 32
 MOST_BATCH_ROWS = 1 << 16
 MOST_PER_DEVICE = 64
 MOST_STACKED = 256
+#: Pixels of an input, which --size may ask for.
+MOST_PIXELS = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -115,12 +120,22 @@ class Predictor:
         if not isinstance(self.columns, Mapping):
             raise InputError("columns is a dict, input of the model -> column")
         self._check_names()
+        self._check_pictures()
         _ = self.checked
 
     def _check_names(self) -> None:
-        for what, names in (("keep", self.keep), ("outputs", self.outputs)):
-            if isinstance(names, str):
+        if not isinstance(self.model, str | os.PathLike):
+            raise InputError(f"model={self.model!r}: expected a path")
+        if not isinstance(self.id, str | None):
+            raise InputError(f"id={self.id!r}: expected the name of a column")
+        for what in ("keep", "outputs", "layers"):
+            names = getattr(self, what)
+            if what == "outputs" and names is None:
+                continue
+            found = _list_of(names, (str, os.PathLike))
+            if found is None:
                 raise InputError(f"{what}={names!r}: expected a list of names")
+            object.__setattr__(self, what, found)
         own = [name for name in (self.id, *self.keep) if name is not None]
         if twice := sorted({name for name in own if own.count(name) > 1} - {self.id}):
             raise InputError(f"keep names {', '.join(twice)} twice")
@@ -129,6 +144,28 @@ class Predictor:
                 f"column {taken[0]!r} cannot be kept: answers have a column of this name "
                 f"({', '.join(RESERVED)}); rename it in the source"
             )
+
+    def _check_pictures(self) -> None:
+        if self.size is not None:
+            size = _list_of(self.size, (numbers.Integral,))
+            if size is None or len(size) != 2 or min(size) < 1:
+                raise InputError(f"size={self.size!r}: expected a width and a height in pixels")
+            if size[0] * size[1] > MOST_PIXELS:
+                raise InputError(f"size={self.size!r}: at most {MOST_PIXELS} pixels are computed")
+            object.__setattr__(self, "size", (int(size[0]), int(size[1])))
+        for what in ("mean", "std"):
+            given = getattr(self, what)
+            if given is not None:
+                found = _list_of(given, (numbers.Real,))
+                if found is None or len(found) not in (1, 3) or not all(map(math.isfinite, found)):
+                    raise InputError(f"{what}={given!r}: expected 1 or 3 numbers")
+                object.__setattr__(self, what, tuple(map(float, found)))
+        if self.std is not None and 0 in self.std:
+            raise InputError(f"std={self.std!r}: 0 divides nothing")
+        if not isinstance(self.threshold, int | float | None):
+            raise InputError(f"threshold={self.threshold!r}: expected a number")
+        if self.labels is not None and not isinstance(self.labels, str | os.PathLike | Sequence):
+            raise InputError(f"labels={self.labels!r}: expected a list of names, or a file of them")
 
     @property
     def checked(self) -> Fraction | None:
@@ -164,6 +201,13 @@ class Predictor:
         """
         found: dict[str, Any] = import_module("vknn.scale.stages").actor_options(self, dataset)
         return found
+
+    def label_names(self) -> list[str] | None:
+        """Names of the classes that were given; None: none were. Raises VknnError."""
+        own = self.labels
+        if own is None:
+            return None
+        return read_labels(Path(own)) if isinstance(own, str | os.PathLike) else list(own)
 
     def image_options(self, otherwise: ImageOptions | None = None) -> ImageOptions:
         """Options of pictures; what is not given is as ``otherwise`` has it."""
@@ -213,6 +257,14 @@ def predictor_of(model: Any, weights: Any, options: Mapping[str, Any]) -> Predic
     if unknown := sorted(set(options) - names):
         raise InputError(f"there is no option {unknown[0]!r}; there are {', '.join(sorted(names))}")
     return Predictor(model, weights, **options)
+
+
+def _list_of(given: Any, types: tuple[type, ...]) -> tuple[Any, ...] | None:
+    """The values of something that is a list of these types; None where it is none."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        return None
+    found = tuple(given)
+    return found if all(isinstance(value, types) for value in found) else None
 
 
 def _check_count(value: Any, name: str, most: int) -> None:

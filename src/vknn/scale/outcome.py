@@ -9,15 +9,17 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from vknn.errors import VknnError
 from vknn.scale.optional import arrow
+from vknn.scale.options import ERROR
 from vknn.scale.report import DeviceReport, Report
 from vknn.scale.shares import ErrorBound
 
 #: Records among which a share of errors is taken at least, where nobody knows how many come.
 UNCOUNTED_ROWS = 10_000
+_E = TypeVar("_E", bound=BaseException)
 
 
 class JobError(VknnError):
@@ -80,6 +82,16 @@ class Outcome:
             if error is not None:
                 self.errors[error["type"]] += 1
 
+    def uncount(self, tables: Iterable[Any]) -> None:
+        """Counting of rows undone: tables that were not written."""
+        for table in tables:
+            self.rows -= table.num_rows
+            self.new_rows -= table.num_rows
+            for error in table.column(ERROR).to_pylist():
+                if error is not None:
+                    self.errors[error["type"]] -= 1
+        self.errors = +self.errors
+
     def excess(self, bound: ErrorBound, is_end: bool = False) -> str:
         """The reason to end the job: too many records failed. Empty where they did not."""
         rows = self.total or (self.rows if is_end else max(self.rows, UNCOUNTED_ROWS))
@@ -109,11 +121,29 @@ class Outcome:
         )
 
 
+def without_frames(error: _E) -> _E:
+    """An error without the frames that it went through.
+
+    They hold who called, and that holds the error: a worker of Ray's whose last record failed would
+    not be released when its pool ends, nor tell what it did.
+    """
+    chain: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while chain:
+        one = chain.pop()
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            one.__traceback__ = None
+            chain += [one.__cause__, one.__context__]
+    return error
+
+
 def error_row(error: BaseException, attempts: int, model: str | None = None) -> dict[str, Any]:
     """An error as rows tell it: the ``model`` by its name, wherever a machine has its file."""
     text = " ".join(str(error).split()) or type(error).__name__
     if model:
         text = text.replace(model, os.path.basename(model))
+    without_frames(error)
     kind = getattr(error, "kind", type(error).__name__)  # as another process named it
     return {"type": kind, "message": text, "attempts": attempts}
 

@@ -70,6 +70,12 @@ class PartWriter:
         self._tables, self._rows, self._bytes = [], 0, 0
         self.seconds += time.monotonic() - begin
 
+    def drop(self) -> list[Any]:
+        """The tables that are gathered and not written, which it forgets."""
+        tables, self._tables = self._tables, []
+        self._rows, self._bytes = 0, 0
+        return tables
+
     def trust(self, row: int) -> None:
         """Note that the device computed right at the row of this number, counted from 0."""
         while self._unsure and self._unsure[0][0] + self._unsure[0][2].num_rows <= row + 1:

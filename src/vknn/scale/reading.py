@@ -6,7 +6,7 @@ import io
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,10 +33,13 @@ _LEAST_ROWS = 32
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a source: an Arrow table, and for some of them why they could not be read."""
+    """Rows of a source: an Arrow table, for some of them why they could not be read, and where
+    they are from (of Parquet).
+    """
 
     table: Any
     errors: dict[int, Exception] = field(default_factory=dict)
+    path: str = ""
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
@@ -53,7 +56,17 @@ def schema_of(source: RecordSource) -> dict[str, Any]:
     if source.kind == ARRAYS:
         arrays = _arrays(source, source.paths[0])
         return {OWN_ID[ARRAYS]: pa.string(), **{n: _row_type(a) for n, a in arrays.items()}}
-    return dict.fromkeys(archive_columns(source))
+    return {n: pa.string() if n == KEY else pa.binary() for n in archive_columns(source)}
+
+
+def is_of_one_type(source: RecordSource, column: str) -> bool:
+    """Whether a column has one type, that of tensors of a shape for example, in all files."""
+    if len(source.paths) == 1:
+        return True
+    each = (schema_of(replace(source, paths=(path,))) for path in source.paths)
+    types = (schema.get(column) for schema in each)
+    first = next(types)
+    return all(first == other for other in types)
 
 
 def counted(source: RecordSource, id_column: str | None) -> int | None:
@@ -132,10 +145,7 @@ def _read_parquet(
     types: dict[str, Any] = {}
     for path in source.paths:
         file = _parquet(source, path)
-        if missing := [name for name in columns if name not in file.schema_arrow.names]:
-            raise InputError(
-                f"{path} has no column {missing[0]!r}; it has {', '.join(file.schema_arrow.names)}"
-            )
+        _check_columns(file.schema_arrow.names, columns, path)
         try:
             many = rows * max(1, _LEAST_ROWS // rows)
             for batch in file.iter_batches(many, columns=list(dict.fromkeys(columns))):
@@ -144,7 +154,7 @@ def _read_parquet(
                     ids = table.column(columns[0]).to_pylist()
                     table = table.filter(pa.array([wanted(i) for i in ids], pa.bool_()))
                 for begin in range(0, table.num_rows, rows):
-                    yield Rows(table.slice(begin, rows))
+                    yield Rows(table.slice(begin, rows), path=path)
         except (pa.ArrowException, OSError) as error:
             raise VknnError(f"{path} cannot be read: {error}") from None
 
@@ -214,6 +224,17 @@ def _read_tars(
         yield Rows(pa.table(data))
 
 
+def check_parquet(source: RecordSource, columns: Sequence[str]) -> None:
+    """Check that all Parquet files have columns of these names. Raises VknnError."""
+    for path in source.paths:
+        _check_columns(_parquet(source, path).schema_arrow.names, columns, path)
+
+
+def _check_columns(names: Sequence[str], columns: Sequence[str], path: str) -> None:
+    if missing := [name for name in columns if name not in names]:
+        raise InputError(f"{path} has no column {missing[0]!r}; it has {', '.join(names)}")
+
+
 def _parquet(source: RecordSource, path: str) -> Any:
     pa, parquet = arrow(), arrow_part("parquet")
     try:
@@ -233,7 +254,7 @@ def _checked_ids(source: RecordSource, column: str) -> int:
     for rows in _read_parquet(source, [column], 1 << 16, None):
         ids = rows.table.column(column)
         if ids.null_count or _has_nan(ids):
-            raise InputError(f"id column {column!r} has nulls, and ids name records")
+            raise InputError(f"{rows.path}: id column {column!r} has nulls, and ids name records")
         values = ids.to_pylist()
         count += len(values)
         try:
@@ -256,18 +277,18 @@ def _has_nan(ids: Any) -> bool:
 def _doubles(source: RecordSource, column: str) -> str:
     """The error for ids that occur twice, with examples."""
     seen: set[Any] = set()
-    twice: dict[Any, None] = {}
+    twice: dict[Any, str] = {}
     for rows in _read_parquet(source, [column], 1 << 16, None):
         for value in rows.table.column(column).to_pylist():
             if value in seen:
-                twice[value] = None
+                twice.setdefault(value, rows.path)
             seen.add(value)
         if len(twice) >= 3:
             break
     shown = ", ".join(repr(value) for value in itertools.islice(twice, 3))
     return (
-        f"id column {column!r} has ids that occur twice, such as {shown}: every record needs an id "
-        "of its own"
+        f"id column {column!r} has ids that occur twice, such as {shown} in "
+        f"{next(iter(twice.values()))}: every record needs an id of its own"
     )
 
 

@@ -9,14 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from vknn.answers import Recipe
 from vknn.answers.looking import PictureInput, in_batch
 from vknn.errors import InputError, VknnError
 from vknn.formats import TensorSpec
 from vknn.pictures import ImageOptions, Placement, open_picture
 from vknn.scale.optional import arrow
+from vknn.scale.outcome import without_frames
 
 #: Elements that one cell may have.
 MOST_ELEMENTS = 1 << 28
+#: Where numbers that are no picture lie in an input: classes have no place.
+_NOWHERE = Placement((0, 0), (0, 0), (1.0, 1.0), (0.0, 0.0))
 
 
 @dataclass
@@ -34,6 +38,12 @@ class Record:
     placement: Placement | None = None
     error: Exception | None = None
     attempts: int = 0
+
+    def place_for(self, recipe: Recipe | None) -> Placement | None:
+        """Place in the input that an answer is about; None where that has to be a picture's."""
+        if self.placement is None and recipe is not None:
+            return _NOWHERE if recipe.decoder.task == "classification" else None
+        return self.placement
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,7 @@ class InputColumn:
         if isinstance(value, Mapping) and "bytes" in value:  # as Hugging Face's tables hold files
             value = value["bytes"]
         if isinstance(value, Exception):
-            raise value
+            raise InputError(f"column {self.column!r}: {value}")
         if value is None:
             raise InputError(f"column {self.column!r} is null")
         if isinstance(value, bytes) and self.form.spec.dtype != object:
@@ -82,7 +92,7 @@ def record_of(columns: Sequence[InputColumn], row: Iterable[Any]) -> Record:
             if placement is not None and (column.asked or record.placement is None):
                 record.placement = placement
     except (VknnError, MemoryError) as error:
-        return Record(error=error)
+        return Record(error=without_frames(error))
     return record
 
 

@@ -7,7 +7,7 @@ import glob
 import os
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,6 +23,7 @@ OWN_ID = {PICTURES: "path", ARRAYS: "row", TARS: "__key__"}
 #: Column of a picture's bytes, as Ray Data calls it, and of a .npy's rows.
 BYTES, DATA = "bytes", "data"
 _PATTERN = frozenset("*?[")
+_EXPECTED = "expected a folder, a pattern, a file or an address, or a list of these"
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
@@ -67,7 +68,12 @@ def find_source(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     Of folders all files of the kind that they hold count, in folders within them, too; names that
     begin with a dot or an underscore do not. Raises InputError.
     """
-    items = [given] if isinstance(given, str | os.PathLike) else list(given)
+    items = [given] if isinstance(given, str | os.PathLike) else given
+    if not isinstance(items, Iterable) or isinstance(items, bytes | Mapping):
+        raise InputError(f"source {given!r}: {_EXPECTED}")
+    items = list(items)
+    if unlike := [item for item in items if not isinstance(item, str | os.PathLike)]:
+        raise InputError(f"source {unlike[0]!r}: {_EXPECTED}")
     texts = [os.fspath(item) for item in items]
     if not texts:
         raise InputError("the source is an empty list: give files, a folder or a pattern")

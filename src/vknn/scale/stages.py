@@ -131,6 +131,8 @@ def prepared(
         notes: Told that no record can be computed; None: an error says so.
     """
     ray = ray_module()
+    if singly is None and not hasattr(dataset, "map_batches"):
+        raise InputError(f"{type(dataset).__name__} is no dataset of Ray's: ray.data reads them")
     offers = ray.cluster_resources()
     pool = pool_for(predictor, offers)
     check_schedulable(pool, offers, is_resumed)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from vknn.answers import Recipe, decode, find_recipe
-from vknn.answers.labels import read_labels
 from vknn.errors import DeviceLostError, InputError, RunCancelledError, VknnError
 from vknn.runtime.stream_clock import StreamClock
 from vknn.scale.columns import output_columns
@@ -65,7 +64,7 @@ class Worker:
         self.device = lasting_name(self.session)
         try:
             self.recipe, self._wanted = self._recipe()
-            self._labels = _labels(predictor)
+            self._labels = predictor.label_names()
         except BaseException:
             self.session.close()
             raise
@@ -164,9 +163,10 @@ class Worker:
             if problem := column.problem(value):
                 raise VknnError(f"output {column.output!r} does not fit its column: {problem}")
             made[column.name] = value
-        if layout.task is not None and self.recipe is not None and record.placement is not None:
+        place = record.place_for(self.recipe)
+        if layout.task is not None and self.recipe is not None and place is not None:
             answer = decode(
-                self.session.model, outputs, self.recipe, record.placement,
+                self.session.model, outputs, self.recipe, place,
                 labels=self._labels, threshold=self.predictor.threshold,
             )  # fmt: skip
             made.update(layout.told(answer))
@@ -331,16 +331,15 @@ class Worker:
 
     def _task(self, outputs: Mapping[str, Any], record: Record) -> str | None:
         """What answers are about; None where nothing says what these outputs mean."""
-        if self.recipe is None or record.placement is None:
+        place = record.place_for(self.recipe)
+        if self.recipe is None or place is None:
             return None
         try:
-            answer = decode(
-                self.session.model, outputs, self.recipe, record.placement, labels=self._labels
-            )
+            answer = decode(self.session.model, outputs, self.recipe, place, labels=self._labels)
         except RunCancelledError:
             raise
         except VknnError:
-            if self._wanted:
+            if self._wanted or self._labels is not None:
                 raise
             self.recipe = None
             return None
@@ -389,10 +388,3 @@ def lasting_name(session: Session) -> str:
 def device_name(worker: Worker) -> str:
     """Name of a worker's device, for people."""
     return "NumPy" if worker.session.device is None else worker.session.device.name
-
-
-def _labels(predictor: Predictor) -> list[str] | None:
-    labels = predictor.labels
-    if labels is None:
-        return None
-    return read_labels(Path(labels)) if isinstance(labels, str | os.PathLike) else list(labels)

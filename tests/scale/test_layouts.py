@@ -1,0 +1,121 @@
+"""Layouts: which columns are read, which types outputs get, and what errors hold."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.scale.jobs import (
+    ANY_SQUARES,
+    answers,
+    fixed_net,
+    job,
+    picture_net,
+    png,
+    vectors,
+    write_net,
+)
+
+from vknn.errors import InputError
+from vknn.scale.layout import is_known
+from vknn.scale.options import Predictor
+from vknn.scale.records import record_of
+from vknn.scale.worker import Worker
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("PIL")
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+def write(path: Path, data: Any, **more: Any) -> None:
+    pq.write_table(pa.table({"id": range(len(data)), "data": data, **more}), path)
+
+
+class Owner:
+    """Keeps what it made of a cell that is no record and of one that the model refuses."""
+
+    def __init__(self, worker: Worker, cells: list[Any]) -> None:
+        self.layout = worker.layout({"data": pa.list_(pa.float32())})
+        self.records = [record_of(self.layout.inputs, [cell]) for cell in cells]
+        for record, found in worker.results(self.records):
+            self.row = worker.row(self.layout, record, found)
+
+
+def type_of(folder: Path, name: str) -> Any:
+    (path, *_) = folder.glob("*.parquet")
+    return pq.read_schema(path).field(name).type
+
+
+@pytest.mark.parametrize("shapes", [(4, 4), (4, 3)])
+def test_outputs_of_several_arrays(shapes: tuple[int, int], tmp_path: Path) -> None:
+    """They are tensors where all files have rows of one shape."""
+    (tmp_path / "in").mkdir()
+    for number, size in enumerate(shapes):
+        np.save(tmp_path / "in" / f"{number}.npy", np.ones((2, size), np.float32))
+    report = job(tmp_path / "in", write_net(tmp_path, ANY_SQUARES), tmp_path / "out")
+    tensor = pa.fixed_shape_tensor(pa.float32(), (4,))
+    same = shapes == (4, 4)
+    assert type_of(tmp_path / "out", "out") == (tensor if same else pa.list_(pa.float32()))
+    assert (report.rows, report.error_count) == (4, 0)
+
+
+def test_files_in_tables_give_tensors(tmp_path: Path) -> None:
+    files = pa.array([{"bytes": png(0), "path": "a"}, None])
+    write(tmp_path / "t.parquet", files)
+    job(tmp_path / "t.parquet", picture_net(tmp_path), tmp_path / "out", id="id")
+    assert type_of(tmp_path / "out", "out") == pa.fixed_shape_tensor(pa.float32(), (5,))
+
+
+def test_tensors_of_different_shapes_are_of_none(tmp_path: Path) -> None:
+    with Worker(Predictor(write_net(tmp_path, ANY_SQUARES), device="numpy")) as worker:
+        types = [SimpleNamespace(shape=shape) for shape in ((None,), (4,))]
+        (column,) = worker.layout({"data": pa.list_(pa.float32())}).inputs
+        assert [is_known(column, {"data": type_}, None) for type_ in types] == [False, True]
+
+
+def test_columns_that_are_kept_are_read_as_well(tmp_path: Path) -> None:
+    net = write_net(tmp_path)
+    write(tmp_path / "t.parquet", list(vectors(2)), other=[1, 2])
+    job(tmp_path / "t.parquet", net, tmp_path / "out", id="id", keep=["data", "other"])
+    rows = answers(tmp_path / "out")
+    np.testing.assert_array_equal(rows[1]["out"], np.square(np.float32(rows[1]["data"])))
+    missing = pytest.raises(InputError, match="no column 'url'; it has id, x, y")
+    with Worker(Predictor(net, device="numpy", id="url")) as worker, missing:
+        worker.layout(dict.fromkeys(["id", "x", "y"]))
+
+
+def test_labels_of_arrays(tmp_path: Path) -> None:
+    """A model that ends with probabilities knows classes, whatever it is given."""
+    values = np.random.default_rng(0).integers(0, 256, (3, 3, 8, 8)).astype(np.uint8)
+    np.save(tmp_path / "a.npy", values)
+    report = job(tmp_path / "a.npy", picture_net(tmp_path), tmp_path / "out", labels=[*"abcde"])
+    rows = answers(tmp_path / "out")
+    assert [r["label"] for r in rows] == ["abcde"[int(np.argmax(r["out"]))] for r in rows]
+    assert all(r["probability"] == np.max(r["out"]) for r in rows) and report.rows == 3
+
+
+def test_labels_that_nothing_takes_are_said(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", vectors(2))
+    with pytest.warns(RuntimeWarning, match=r"labels are not used: .*a recipe does"):
+        job(tmp_path / "a.npy", write_net(tmp_path), tmp_path / "out", labels=[*"abcd"])
+    assert "label" not in answers(tmp_path / "out")[0]
+
+
+def test_errors_do_not_hold_who_met_them(tmp_path: Path) -> None:
+    """Ray's workers tell what they did last when they are released."""
+    with Worker(Predictor(fixed_net(tmp_path, 4), device="numpy")) as worker:
+        gc.collect()
+        gc.disable()
+        try:
+            owner = Owner(worker, [None, np.ones(3, np.float32)])
+            assert [r.error is None for r in owner.records] == [False, True] and owner.row[1]
+            there = weakref.ref(owner)
+            del owner
+            assert there() is None
+        finally:
+            gc.enable()
