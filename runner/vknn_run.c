@@ -4,7 +4,8 @@
  * dlopen). VKNN_STATIC_VULKAN: vkGetInstanceProcAddr is linked in, not looked for. VKNN_NO_THREADS: for
  * platforms without threads; then one thread alone may call. VKNN_SMALL: 6 KB less; an error of a damaged
  * bundle names field and value, not the rule that is broken. There is no global state.
- * Built and run with gcc and clang on Linux; for Windows and macOS compiled alone, by zig; for phones never. */
+ * Built and run with gcc and clang on Linux; for Windows by zig, and run by wine; for macOS compiled alone, by zig;
+ * for phones never. */
 #if !defined(_WIN32)
 #define _DEFAULT_SOURCE /* mmap, dlopen and madvise beside C99 */
 #define _DARWIN_C_SOURCE
