@@ -5,8 +5,10 @@ The tests of ``vknn-run`` run with the program of Windows too, but for those tha
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import re
 import shutil
 import subprocess
@@ -250,6 +252,35 @@ def test_the_library_from_cpp(wine: Wine, linux: Path, net: Path, tmp_path: Path
     assert (tmp_path / "out.bin").read_bytes() == np.load(net.parent / "linux.npy").tobytes()
     text = (tmp_path / "out.bin.json").read_text()
     assert json.loads(text) == json.loads(ran(linux, net, "--test", "--json"))
+
+
+PAGE = """#include <windows.h>
+#include <stdio.h>
+int main(void) { printf("page %u.\\n", GetConsoleOutputCP()); return 0; }
+"""
+
+
+def test_the_console_keeps_its_code_page(wine: Wine, program: Path, tmp_path: Path) -> None:
+    (tmp_path / "page.c").write_text(PAGE)
+    shutil.copy(test_cross.zig(TARGET, [tmp_path / "page.c"], ["-O1"], "page.exe"), tmp_path)
+    shutil.copy(test_cross.program(TARGET), tmp_path)
+    (tmp_path / "three.bat").write_text("@page.exe\r\n@vknn-run.exe --devices\r\n@page.exe\r\n")
+    told = in_a_console([str(wine.script(Path("cmd"), "cmd")), "/c", "three.bat"], tmp_path)
+    before, after = re.findall(r"page (\d+)\.", told)
+    assert "".join(ran(program, "--devices").split()) in "".join(told.split()), told
+    assert before == after != "65001", told
+
+
+def in_a_console(command: list[str], folder: Path) -> str:
+    """What a program shows on a terminal of its own."""
+    ours, theirs = pty.openpty()
+    shown = b""
+    with subprocess.Popen(command, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs):
+        os.close(theirs)
+        with os.fdopen(ours, "rb", 0) as screen, contextlib.suppress(OSError):
+            while part := screen.read(4096):  # OSError: where nobody writes any more
+                shown += part
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode(errors="replace"))
 
 
 STRANGER = """#include <stdio.h>
