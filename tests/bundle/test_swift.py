@@ -4,6 +4,7 @@ Runs where ``swift`` is on the PATH, or in the root that ``VKNN_TEST_SWIFT_ROOT`
 the rights to chroot. For such a root, Debian 13 with a driver:
 
     debootstrap --variant=minbase --include=g++,libvulkan1,mesa-vulkan-drivers,swiftlang trixie ROOT
+    mount -t proc proc ROOT/proc
 """
 
 from __future__ import annotations
@@ -83,6 +84,8 @@ def place() -> Iterator[Place]:
     root = Path(ROOT).resolve() if ROOT else None
     if root and not os.path.lexists(root / "usr/bin/swift"):  # a link within the root
         pytest.skip(f"VKNN_TEST_SWIFT_ROOT is {root}, where there is no /usr/bin/swift")
+    if root and not (root / "proc" / "self").exists():
+        pytest.skip(f"Swift needs /proc: mount -t proc proc {root}/proc")
     if root and os.geteuid():
         pytest.skip("VKNN_TEST_SWIFT_ROOT takes the rights to chroot")
     if not root and shutil.which("swift") is None:
