@@ -1,5 +1,5 @@
-// swift-tools-version:5.9
-// Not built with Apple's tools: an earlier state with Swift 6.2 on Linux, by hand. See docs/phones.md.
+// swift-tools-version:6.0
+// Built by Swift 6.0.3 on Linux, x86-64; not with Apple's tools. See docs/phones.md.
 //
 // The C target takes Vulkan's headers from the compiler's search path (CPATH, or the VULKAN_SDK's
 // include folder). On iOS define VKNN_STATIC_VULKAN and link MoltenVK.xcframework into the app.

@@ -185,7 +185,7 @@ static int write_npy(const char *path, const vknn_port *port, const void *data) 
     int padded = (size + 11 + 63) / 64 * 64 - 10; /* the data begin at a multiple of 64 */
     int good = file && fprintf(file, "\x93NUMPY%c%c%c%c%-*s\n", 1, 0, padded & 255, padded >> 8, padded - 1,
                                head) > 0;
-    good = good && fwrite(data, 1, port->bytes, file) == port->bytes;
+    good = good && fwrite(data, 1, port->bytes, file) == port->bytes && !fflush(file);
     if ((!file || fclose(file)) || !good)
         return COMPLAIN(1, "%s cannot be written: %s", path, strerror(errno));
     return 0;
@@ -286,8 +286,8 @@ static int write_text(const char *path, const char *text, int how) {
     FILE *file = path ? open_path(path, "w") : stdout;
     if (file)
         put(file, text, how);
-    int good = file && !ferror(file);
-    good = file && (path ? !fclose(file) : !fflush(file)) && good;
+    int good = file && !ferror(file) && !fflush(file); /* fclose may not tell, in wine */
+    good = (!path || (file && !fclose(file))) && good;
     path = path ? path : "standard output";
     return good ? 0 : COMPLAIN(1, "%s cannot be written: %s", path, strerror(errno));
 }
@@ -385,6 +385,7 @@ int main(int argc, char **argv) {
 #if defined(_WIN32)
     argv = arguments_of(&argc);
     if (!argv) return COMPLAIN(1, "the command line cannot be read");
+    const UINT code_page = GetConsoleOutputCP(); /* the console's, which stays behind us; 0 without one */
     SetConsoleOutputCP(CP_UTF8);
 #endif
     /* No more of them than arguments. */
@@ -412,5 +413,8 @@ int main(int argc, char **argv) {
     vknn_context_destroy(context);
     free(a.inputs);
     free(a.outputs);
+#if defined(_WIN32)
+    if (code_page) SetConsoleOutputCP(code_page);
+#endif
     return status;
 }

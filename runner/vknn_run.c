@@ -4,7 +4,8 @@
  * dlopen). VKNN_STATIC_VULKAN: vkGetInstanceProcAddr is linked in, not looked for. VKNN_NO_THREADS: for
  * platforms without threads; then one thread alone may call. VKNN_SMALL: 6 KB less; an error of a damaged
  * bundle names field and value, not the rule that is broken. There is no global state.
- * Built and run with gcc and clang on Linux; for Windows and macOS compiled alone, by zig; for phones never. */
+ * Built and run with gcc and clang on Linux; for Windows by zig, and run by wine; for macOS compiled alone, by zig;
+ * for phones never. */
 #if !defined(_WIN32)
 #define _DEFAULT_SOURCE /* mmap, dlopen and madvise beside C99 */
 #define _DARWIN_C_SOURCE
@@ -397,7 +398,15 @@ static void *map_file(const char *path, size_t *bytes, vknn_message *why) {
     if (file != INVALID_HANDLE_VALUE && GetFileSizeEx(file, &size) && (uint64_t)size.QuadPart <= SIZE_MAX)
         map = CreateFileMappingW(file, NULL, PAGE_READONLY, 0, 0, NULL);
     if (map) at = MapViewOfFile(map, FILE_MAP_READ, 0, 0, 0);
-    if (!at) say(why, "%.500s cannot be opened and mapped (error %lu)", path, GetLastError());
+    if (!at) { /* in the system's words, which end with a full stop and a space */
+        const DWORD error = GetLastError(), how = FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS;
+        wchar_t words[200] = L"";
+        char text[600] = "";
+        FormatMessageW(how | FORMAT_MESSAGE_MAX_WIDTH_MASK, NULL, error, 0, words, 200, NULL);
+        WideCharToMultiByte(CP_UTF8, 0, words, -1, text, sizeof text, NULL, NULL);
+        say(why, "%.400s cannot be %s: %s(error %lu of Windows)", path,
+            file == INVALID_HANDLE_VALUE ? "opened" : "mapped", text, error);
+    }
     *bytes = (size_t)size.QuadPart;
     if (map) CloseHandle(map);
     if (file != INVALID_HANDLE_VALUE) CloseHandle(file);
@@ -464,7 +473,9 @@ static vknn_status open_loader(vknn_context *c, vknn_message *why) {
 #if defined(VKNN_STATIC_VULKAN)
     if (!symbol) return c->get = vkGetInstanceProcAddr, VKNN_OK;
 #elif defined(_WIN32)
-    if (!symbol && (c->library = (void *)LoadLibraryA("vulkan-1.dll")) != NULL) {
+    /* The system's, or one beside the program; never that of the folder it is in, or on the PATH. */
+    if (!symbol &&
+        (c->library = (void *)LoadLibraryExA("vulkan-1.dll", NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS)) != NULL) {
         FARPROC f = GetProcAddress((HMODULE)c->library, "vkGetInstanceProcAddr");
         memcpy(&symbol, &f, sizeof f);
     }
@@ -479,7 +490,11 @@ static vknn_status open_loader(vknn_context *c, vknn_message *why) {
             symbol = dlsym(c->library, "vkGetInstanceProcAddr");
 #endif
     if (!symbol)
+#if defined(_WIN32)
+        FAIL(VKNN_ERROR_DEVICE, "no vulkan-1.dll is installed; drivers of GPUs bring it");
+#else
         FAIL(VKNN_ERROR_DEVICE, "no Vulkan loader is installed (Debian: apt-get install libvulkan1)");
+#endif
     memcpy(&c->get, &symbol, sizeof symbol);
     return VKNN_OK;
 }
@@ -762,7 +777,7 @@ static void save_cache(vknn_context *c) {
         snprintf(path, room, "%s.%lx-%p", c->cache_path, process(), (void *)c);
         memcpy(data, &header, sizeof header);
         file = open_file(path, 1);
-        failed = !file || fwrite(data, sizeof header + bytes, 1, file) != 1;
+        failed = !file || fwrite(data, sizeof header + bytes, 1, file) != 1 || fflush(file);
         failed |= file && fclose(file);
         failed = failed || replace_file(path, c->cache_path); /* at once: readers see all of it, or the old */
         if (failed && file) remove_file(path);

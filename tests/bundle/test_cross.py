@@ -39,6 +39,8 @@ TARGETS = {
     "arm-linux-gnueabihf": b"\x7fELF\x01\x01",
     "x86-linux-musl": b"\x7fELF\x01\x01",
     "x86_64-windows-gnu": b"MZ",
+    "aarch64-windows-gnu": b"MZ",
+    "x86-windows-gnu": b"MZ",
     "aarch64-macos": b"\xcf\xfa\xed\xfe",
 }
 #: What a program and a library may take on 64-bit ARM.
@@ -60,7 +62,8 @@ def zig(target: str, sources: Sequence[Path], flags: Sequence[str], name: str) -
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / name).exists():
-            part = folder / f"part-{name}"
+            part = folder / "part" / name  # a library for Windows has its name in it
+            part.parent.mkdir(exist_ok=True)
             places = [f"-I{build.RUNNER}", "-isystem", str(only_vulkan(folder))]
             done = subprocess.run(
                 [*command, *places, *map(str, sources), "-o", str(part)],

@@ -85,7 +85,8 @@ def child(case: Made, library: Path, env: dict[str, str], **options: Any) -> str
     done = subprocess.run(
         [sys.executable, script, *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": f"{ROOT}/src:{ROOT}", **env},
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False,
+        timeout=120 + 3 * options.get("time_limit", 0),  # it runs three times
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return done.stdout + done.stderr

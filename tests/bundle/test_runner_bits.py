@@ -94,7 +94,7 @@ def test_networks(shared: Path, tmp_path: Path, library: Path, name: str, mode: 
     check_twice(runs, library)
     if mode == "fp32":
         for staged in (False, True):
-            silent_child(runs[0], library, staged=staged)
+            silent_child(runs[0], library, staged=staged, time_limit=SECONDS)
 
 
 @BY_MODE

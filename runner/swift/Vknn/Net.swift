@@ -1,7 +1,6 @@
-// Not built with Apple's tools: an earlier state with Swift 6.2 on Linux, by hand, and what came since (memory of
-// ports and bundles, log, options, statuses) not at all. See docs/phones.md.
+// Built and run with Swift 6.0.3 on Linux, x86-64; not with Apple's tools. See docs/phones.md.
 
-import CVknn
+@_exported import CVknn  // VKNN_INPUT, VKNN_FLOAT32, VKNN_ERROR_TIMEOUT, which its callers name
 
 #if canImport(Foundation)
 import Foundation
@@ -15,6 +14,12 @@ public struct VknnError: Error, CustomStringConvertible {
     /// The status in words, as vknn_status_name has it.
     public var statusName: String { String(cString: vknn_status_name(status)) }
 }
+
+#if canImport(Foundation)
+extension VknnError: LocalizedError {
+    public var errorDescription: String? { description }
+}
+#endif
 
 /// Types of an output's and input's elements that Swift has. Float16 has no type on every platform:
 /// take its bits as `UInt16`.
@@ -53,8 +58,8 @@ extension UInt64: VknnElement {
     public static func matches(_ type: vknn_type) -> Bool { type == VKNN_UINT64 }
 }
 
-/// A device, its compiled pipelines and weights, which nets share. Nets keep it alive.
-public final class Context {
+/// A device, its compiled pipelines and weights, which nets of any threads share. Nets keep it alive.
+public final class Context: @unchecked Sendable {  // the handle has locks of its own
     fileprivate let handle: OpaquePointer
     private let listener: Listener?  // which the handle's log calls as long as it lives
 
@@ -69,7 +74,8 @@ public final class Context {
         log: (@Sendable (String) -> Void)? = nil
     ) throws {
         let listener = log.map { Listener($0) }
-        let made = try withText(device) { device in
+        defer { withExtendedLifetime(listener) {} }  // also where nothing can be made, which the log is told
+        handle = try withText(device) { device in
             try withText(cache) { cache in
                 var options = vknn_context_options()
                 options.device = device
@@ -87,7 +93,6 @@ public final class Context {
             }
         }
         self.listener = listener
-        handle = made
     }
 
     /// With C's own options: an app's Vulkan, an allocator. What they point to has to stay as long as
@@ -118,7 +123,7 @@ private func created(_ given: vknn_context_options) throws -> OpaquePointer {
 }
 
 /// A bundle (.vkb file that `vknn export` writes), ready to run. Used by one thread at a time; only
-/// `cancel` may come from another.
+/// a `canceller` may be used in another.
 ///
 ///     let net = try Net(file: path)
 ///     try net.set("data", pixels)              // [Float]
@@ -129,7 +134,7 @@ public final class Net {
     private let handle: OpaquePointer
 
     /// An input or output.
-    public struct Port {
+    public struct Port: Sendable {
         public let name: String
         public let type: vknn_type
         public let shape: [Int]
@@ -160,6 +165,7 @@ public final class Net {
         sha256: [UInt8]? = nil, timeLimit: Double = 0, staged: Bool = false, memoryLimit: UInt64 = 0
     ) throws {
         let context = try context ?? Context()
+        let file = try whole(file)
         handle = try opened(shapes, target, sha256, timeLimit, staged, memoryLimit) { options, made, why in
             vknn_net_open_file(context.handle, file, options, made, why)
         }
@@ -178,7 +184,8 @@ public final class Net {
         self.context = context
     }
 
-    /// A bundle in memory that has to stay as it is until the net is gone, as mapped files do.
+    /// A bundle in memory that has to stay as it is until the net is gone, as mapped files do. Swift lets go of
+    /// a net behind its last use.
     public init(
         keeping bytes: UnsafeRawBufferPointer, context: Context? = nil, shapes: String? = nil,
         target: String? = nil, sha256: [UInt8]? = nil, timeLimit: Double = 0, staged: Bool = false,
@@ -222,7 +229,7 @@ public final class Net {
 
     /// Whatever the type is: for pictures and memory of other frameworks.
     public func setBytes(_ input: String, _ data: UnsafeRawBufferPointer) throws {
-        try check(vknn_set(handle, input, data.baseAddress, data.count))
+        try check(vknn_set(handle, whole(input), data.baseAddress, data.count))
     }
 
     /// An output's elements. The type must be the port's.
@@ -240,11 +247,12 @@ public final class Net {
     }
 
     public func getBytes(_ output: String, into data: UnsafeMutableRawBufferPointer) throws {
-        try check(vknn_get(handle, output, data.baseAddress, data.count))
+        try check(vknn_get(handle, whole(output), data.baseAddress, data.count))
     }
 
-    /// The elements of an input, or of an output, themselves, in place of copies, until the net is gone; not
-    /// to be touched while a run is under way. The type must be the port's.
+    /// The elements of an input, or of an output, themselves, in place of copies, until the net is gone, which
+    /// Swift lets go of behind its last use: `withExtendedLifetime(net) { ... }`. Not to be touched while a run
+    /// is under way. The type must be the port's.
     public func borrow<Element: VknnElement>(
         _ direction: vknn_direction, _ name: String, as type: Element.Type = Element.self
     ) throws -> UnsafeMutableBufferPointer<Element> {
@@ -258,7 +266,7 @@ public final class Net {
     ) throws -> UnsafeMutableRawBufferPointer {
         var data: UnsafeMutableRawPointer?
         var bytes = 0
-        try check(vknn_borrow(handle, direction, name, &data, &bytes))
+        try check(vknn_borrow(handle, direction, whole(name), &data, &bytes))
         return UnsafeMutableRawBufferPointer(start: data, count: data == nil ? 0 : bytes)
     }
 
@@ -267,8 +275,10 @@ public final class Net {
     /// Begins a run; `wait` waits for it, no longer than the time limit.
     public func submit() throws { try check(vknn_submit(handle)) }
     public func wait() throws { try check(vknn_wait(handle)) }
-    /// Ends the waiting for a run, from any thread.
+    /// Ends the waiting for a run that has begun. That is in another thread: see `canceller`.
     public func cancel() { vknn_cancel(handle) }
+    /// What ends it from any thread.
+    public var canceller: Canceller { Canceller(self) }
     /// State takes its first values again.
     public func reset() throws { try check(vknn_reset(handle)) }
 
@@ -322,7 +332,7 @@ public final class Net {
 
     private func find(_ direction: vknn_direction, _ name: String) throws -> vknn_port {
         var port = vknn_port()
-        try check(vknn_find(handle, direction, name, &port))
+        try check(vknn_find(handle, direction, whole(name), &port))
         return port
     }
 
@@ -346,6 +356,13 @@ public final class Net {
     }
 }
 
+/// Ends the waiting for a net's run, from any thread. It keeps the net.
+public final class Canceller: @unchecked Sendable {  // of the net it calls nothing else
+    private let net: Net
+    fileprivate init(_ net: Net) { self.net = net }
+    public func cancel() { net.cancel() }
+}
+
 /// Version of the runner's interface, VKNN_RUN_VERSION of vknn_run.h.
 public var interfaceVersion: UInt32 { vknn_run_version() }
 
@@ -367,10 +384,18 @@ private func sizes<Tuple>(_ dims: Tuple, _ rank: UInt32) -> [Int] {
     withUnsafeBytes(of: dims) { $0.bindMemory(to: UInt64.self).prefix(Int(rank)).map { Int($0) } }
 }
 
+/// The text, of which C takes what is in front of a 0.
+private func whole(_ text: String) throws -> String {
+    guard !text.utf8.contains(0) else {
+        throw VknnError(status: VKNN_ERROR_ARGUMENT, description: "a text has a 0 in it")
+    }
+    return text
+}
+
 private func withText<Result>(
     _ text: String?, _ body: (UnsafePointer<CChar>?) throws -> Result
-) rethrows -> Result {
-    if let text { return try text.withCString(body) }
+) throws -> Result {
+    if let text { return try whole(text).withCString(body) }
     return try body(nil)
 }
 
@@ -396,8 +421,8 @@ private func opened(
     }
     var made: OpaquePointer?
     var why = vknn_message()
-    let status = withText(shapes) { shapes in
-        withText(target) { target in
+    let status = try withText(shapes) { shapes in
+        try withText(target) { target in
             withBytes(sha256) { sha256 in
                 var options = vknn_net_options()
                 options.shapes = shapes
