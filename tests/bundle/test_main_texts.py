@@ -118,7 +118,8 @@ def test_names_and_labels_cannot_steer_a_terminal(program: Path, tmp_path: Path)
     np.save(tmp_path / "data.npy", data)
     given = ["--input", "data=data.npy"]
     done = run(program, "net.vkb", *given, "--output", "x=x.npy", folder=tmp_path)
-    assert done.returncode == 2 and "names no output" in done.stderr
+    assert done.returncode == 2 and "names no output, or one twice; there is no" in done.stderr
+    assert done.stderr.endswith(f"of that name; there are: {SHOWN}\n")
     done = run(program, "net.vkb", "--shape", "\x1b[1m\u202e", folder=tmp_path)
     assert done.returncode == 2 and "\\x1b[1m\\u202e" in done.stderr and "\x1b" not in done.stderr
     done = run(program, "\x1b\n.vkb", folder=tmp_path)
