@@ -239,6 +239,13 @@ static int failed(vknn_status status, const char *text) {
     return COMPLAIN(status == VKNN_ERROR_ARGUMENT ? 2 : 1, "%s: %s", vknn_status_name(status), text);
 }
 
+/* Of an --input or --output that no port took. */
+static int misnamed(vknn_net *net, vknn_direction direction, const char *what) {
+    vknn_port port;
+    vknn_find(net, direction, "of that name", &port);
+    return COMPLAIN(2, "an --%s names no %s, or one twice; %s", what, what, vknn_net_message(net));
+}
+
 static int set_inputs(vknn_net *net, char **given, int zeros) {
     vknn_port port;
     int status = 0, used = 0;
@@ -253,7 +260,7 @@ static int set_inputs(vknn_net *net, char **given, int zeros) {
         status = code ? failed(code, vknn_net_message(net)) : status;
         free(data);
     }
-    return status || !given[used] ? status : COMPLAIN(2, "an --input names no input, or one twice");
+    return status || !given[used] ? status : misnamed(net, VKNN_INPUT, "input");
 }
 
 /* Outputs become files, or where none is wanted labels are shown. */
@@ -278,7 +285,7 @@ static int take_outputs(vknn_net *net, char **given, int labels) {
             show_labels(net, &port, data);
         free(data);
     }
-    return status || !given[used] ? status : COMPLAIN(2, "an --output names no output, or one twice");
+    return status || !given[used] ? status : misnamed(net, VKNN_OUTPUT, "output");
 }
 
 /* A text to a file, or to standard output where no file is named. */

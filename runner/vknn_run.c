@@ -521,6 +521,12 @@ static vknn_status list_extensions(vknn_context *c, VkPhysicalDevice device, fac
     return VKNN_OK;
 }
 
+static vknn_status no_driver(vknn_message *why) {
+    FAIL(VKNN_ERROR_DEVICE,
+        "there is no device with a Vulkan driver; install one (Debian: apt-get install "
+        "mesa-vulkan-drivers), or see with vulkaninfo what is wrong");
+}
+
 static vknn_status make_instance(vknn_context *c, vknn_message *why) {
     const char *const portability = "VK_KHR_portability_enumeration"; /* without it MoltenVK is left out */
     const VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
@@ -532,6 +538,7 @@ static vknn_status make_instance(vknn_context *c, vknn_message *why) {
     facts all = {.extension_count = 0};
     uint32_t version = 0;
     vknn_status status;
+    VkResult code;
     TRY(open_loader(c, why));
     c->instance = c->options.instance;
     if (!c->instance) {
@@ -544,8 +551,9 @@ static vknn_status make_instance(vknn_context *c, vknn_message *why) {
             info.flags = info.enabledExtensionCount = 1; /* ..._ENUMERATE_PORTABILITY_BIT_KHR */
         allocated(&c->options, all.extensions, 0);
         TRY(status);
-        VK("creating the Vulkan instance (is a driver installed?)",
-            CreateInstance(&info, NULL, &c->instance));
+        code = c->vk.CreateInstance(&info, NULL, &c->instance);
+        if (code == VK_ERROR_INCOMPATIBLE_DRIVER) return no_driver(why); /* as loaders answer without any */
+        TRY(checked(c, code, "creating the Vulkan instance", why));
     }
     return load(c, OF_INSTANCE(AS_TEXT), offsetof(functions, DestroyInstance), why);
 }
@@ -608,11 +616,7 @@ static vknn_status list_devices(
         else TRY(checked(c, code, "listing the devices", why));
         if (!filled && !(*devices = allocated(&c->options, NULL, (*count + 1) * sizeof **devices))) NO_MEMORY;
     }
-    if (!*count)
-        FAIL(VKNN_ERROR_DEVICE,
-            "there is no device with a Vulkan driver; install one (Debian: apt-get install "
-            "mesa-vulkan-drivers), or see with vulkaninfo what is wrong");
-    return VKNN_OK;
+    return *count ? VKNN_OK : no_driver(why);
 }
 
 static uint32_t kind(const facts *f) {
@@ -1835,8 +1839,10 @@ vknn_status vknn_reset(vknn_net *net) {
 static vknn_status open_net(
     vknn_net *net, const char *path, const void *bytes, size_t size, const vknn_net_options *o) {
     NET(net);
+    const uint64_t second = 1000000000, least = 30 * second, limit =
+        o->time_limit > 1e9 ? second * second : o->time_limit > 0 ? (uint64_t)(o->time_limit * 1e9) : least;
     net->pinned = o->sha256 != NULL;
-    net->limit = (uint64_t)((o->time_limit > 1e9 ? 1e9 : o->time_limit > 0 ? o->time_limit : 30) * 1e9);
+    net->limit = limit > least ? limit : least; /* what opening does is no run */
     if (path) {
         if (!(bytes = net->mapped = map_file(path, &net->mapped_bytes, why))) return VKNN_ERROR_FILE;
         size = net->mapped_bytes;
@@ -1855,6 +1861,7 @@ static vknn_status open_net(
     TRY(bind_buffers(net));
     TRY(record(net, net->commands, net->infos, VK_NULL_HANDLE));
     TRY(vknn_reset(net));
+    net->limit = limit;
     /* The weights are on the device. */
     if (net->mapped && !net->copied && net->file.data_bytes) forget(net->file.data, net->file.data_bytes);
     MUTEX(lock, &c->lock);

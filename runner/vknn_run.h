@@ -105,7 +105,7 @@ typedef struct vknn_net_options {
     const char *shapes;     /* one of the bundle's, "data=3,224,224"; null: its first */
     const char *target;     /* one of the bundle's; null: the first that suits the device */
     const uint8_t *sha256;  /* 32 bytes, or null: nothing of another bundle is used; a file is read, not mapped */
-    double time_limit;      /* seconds of a run; 0: 30 */
+    double time_limit;      /* seconds of a run; 0: 30. Opening has 30 at least */
     int keeps_memory;       /* vknn_net_open_memory: the caller keeps the bytes until the net is closed */
     int staged;             /* 1: through staging memory even where the device shares the host's */
     uint64_t memory_limit;  /* bytes of device memory that are taken anew; 0: what the device says is free */

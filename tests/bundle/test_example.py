@@ -16,7 +16,7 @@ from tests.tflite_writer import Net
 
 import vknn
 from vknn.bundle import schema
-from vknn.bundle.example import ExampleArray, example
+from vknn.bundle.example import ExampleArray, _bounds, example
 from vknn.bundle.ports import ported
 from vknn.bundle.schema import Direction
 from vknn.bundle.tables import Tables
@@ -158,6 +158,16 @@ def test_classes_must_be_equal(tmp_path: Path) -> None:
     assert arrays[1].array.tolist() == [[2], [0]]
     assert (arrays[1].absolute, arrays[1].relative) == (0, 0)
     assert excesses(made, arrays) == {"y": 0.0}
+
+
+def test_a_lost_answer_may_be_lost_by_a_little_more_than_in_all_draws() -> None:
+    """Errors that take a class away come to its whole score, of any draw or device."""
+    right, lost = np.zeros(100, "f4"), np.full(100, 0.005, "f4")
+    right[7] = 0.75
+    lost[7] = 0.0045
+    bounds = _bounds(right, [lost, lost, lost], steps=False)
+    assert bounds is not None
+    assert abs(0.0035 - 0.75) < bounds[0] + bounds[1] * 0.75 < 0.9
 
 
 #: Of the benchmark: the networks, sizes of their inputs, a convolution whose channel counts.

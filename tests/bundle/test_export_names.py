@@ -52,6 +52,9 @@ def test_ports_of_one_name_are_refused() -> None:
 def test_an_example_without_arrays_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no arrays: give some, True for one that is made up"):
         vknn.export(write_small_model(tmp_path), tmp_path / "net.vkb", example={})
+    for example in (np.zeros((3, 8, 8), "f4"), "data.npy", 1.0):
+        with pytest.raises(InputError, match="neither arrays by input, as in"):
+            vknn.export(write_small_model(tmp_path), tmp_path / "net.vkb", example=example)
     assert not (tmp_path / "net.vkb").exists()
 
 

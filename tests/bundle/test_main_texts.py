@@ -26,10 +26,12 @@ def program() -> Path:
     return build.program(build.RUNNER / "main.c", "-fsanitize=address,undefined")
 
 
-def run(program: Path, *arguments: object, folder: Path) -> subprocess.CompletedProcess[str]:
+def run(
+    program: Path, *arguments: object, folder: Path, **env: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(program), *map(str, arguments)], cwd=folder, capture_output=True, encoding="utf-8",
-        timeout=60, check=False, env={"ASAN_OPTIONS": "detect_leaks=0"},
+        timeout=60, check=False, env={"ASAN_OPTIONS": "detect_leaks=0", **env},
     )  # fmt: skip
 
 
@@ -46,6 +48,16 @@ def named(bundle: Bundle, name: str) -> bytes:
     changed = Bundle.of(rebuilt(bundle, {"strings": strings + name.encode() + b"\0"}))
     [at] = np.flatnonzero(changed.tables[schema.PORT]["direction"] == schema.Direction.OUTPUT)
     return with_field(changed, schema.PORT, "name", len(strings), int(at))
+
+
+def test_no_driver_is_no_device(program: Path, tmp_path: Path) -> None:
+    """Loaders refuse to make an instance there, or list no device."""
+    (tmp_path / "net.vkb").write_bytes(relu())
+    none = {name: str(tmp_path / "none.json") for name in ("VK_ICD_FILENAMES", "VK_DRIVER_FILES")}
+    for arguments in (["net.vkb", "--test"], ["--devices"]):
+        done = run(program, *arguments, folder=tmp_path, **none)
+        assert done.returncode == 1
+        assert done.stderr.startswith("vknn-run: device: there is no device with a Vulkan driver; ")
 
 
 def test_a_test_is_json(program: Path, tmp_path: Path) -> None:
@@ -106,7 +118,8 @@ def test_names_and_labels_cannot_steer_a_terminal(program: Path, tmp_path: Path)
     np.save(tmp_path / "data.npy", data)
     given = ["--input", "data=data.npy"]
     done = run(program, "net.vkb", *given, "--output", "x=x.npy", folder=tmp_path)
-    assert done.returncode == 2 and "names no output" in done.stderr
+    assert done.returncode == 2 and "names no output, or one twice; there is no" in done.stderr
+    assert done.stderr.endswith(f"of that name; there are: {SHOWN}\n")
     done = run(program, "net.vkb", "--shape", "\x1b[1m\u202e", folder=tmp_path)
     assert done.returncode == 2 and "\\x1b[1m\\u202e" in done.stderr and "\x1b" not in done.stderr
     done = run(program, "\x1b\n.vkb", folder=tmp_path)

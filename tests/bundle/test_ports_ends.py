@@ -90,10 +90,12 @@ def test_first_casts() -> None:
         (DType.UINT32, [DType.INT32, DType.INT8], DType.INT32),
         (DType.UINT32, [], DType.INT32),
         (DType.UINT32, [DType.INT32, DType.FLOAT32], DType.UINT32),  # its sign would be lost
-        (DType.UINT32, [DType.FLOAT16], DType.UINT32),
+        (DType.UINT32, [DType.FLOAT16], DType.FLOAT32),
+        (DType.INT64, [DType.FLOAT16, DType.FLOAT32], DType.FLOAT32),
+        (DType.INT64, [DType.FLOAT16, DType.INT32], DType.INT32),
         (DType.UINT32, [DType.INT64], DType.UINT32),
         (DType.UINT16, [DType.INT32, DType.FLOAT32], DType.INT32),
-        (DType.UINT16, [DType.FLOAT16], DType.INT32),
+        (DType.UINT16, [DType.FLOAT16], DType.FLOAT32),
         (DType.INT64, [DType.BOOL], DType.INT64),
     ],
 )

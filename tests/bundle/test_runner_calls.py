@@ -156,6 +156,16 @@ def test_cache_that_cannot_be_written(net: Made, library: Path, tmp_path: Path) 
 
 
 @PATHS
+def test_a_time_limit_is_of_runs_alone(tmp_path: Path, library: Path, staged: bool) -> None:
+    """Loading weights and first values of states is none."""
+    (tmp_path / "svdf.tflite").write_bytes(svdf())
+    with vknn.Session(tmp_path / "svdf.tflite", device="vulkan") as session:
+        vknn.export(session, tmp_path / "svdf.vkb", targets=session.device.limits)
+    with Runner(tmp_path / "svdf.vkb", library=library, staged=staged, time_limit=1e-9) as runner:
+        assert [*runner.inputs] == ["x"]
+
+
+@PATHS
 def test_state_is_kept_and_reset(tmp_path: Path, library: Path, staged: bool) -> None:
     model = tmp_path / "svdf.tflite"
     model.write_bytes(svdf())

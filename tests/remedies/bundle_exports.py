@@ -47,8 +47,9 @@ BUNDLE_EXPORTS = {
     "{} missing: a target needs all of them (`vknn devices --json` on the device writes them)": (
         "bundle/test_targets.py::test_missing_numbers"
     ),
-    "{} {} has elements of type {}, which no device holds; cut the network with --outputs, or"
+    "{} {} has elements of type {}, which no device holds; {}cut the network with --outputs, or"
     " convert it beforehand": ("bundle/test_export_reasons.py::test_strings"),
+    "fix it with --fixed, ": "bundle/test_export_reasons.py::test_strings",
     "{} {} has no elements; give another shape with --shape": (
         "bundle/test_export_reasons.py::test_tensors_without_elements"
     ),

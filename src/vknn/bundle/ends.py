@@ -24,9 +24,9 @@ def narrowed(graph: Graph) -> Graph:
 
     An output made by a cast to int64, uint64, uint32, uint16 or float64, or by reshapes and
     transposes of one, is computed in the type before that. An input of these types (but float64)
-    that nothing but casts read is a float32 where all of them make that, else an int32: of a number
-    beyond that its low 32 bits are taken. A uint32 that casts make integers and floats of stays as
-    it is. The given graph is left as it is.
+    that nothing but casts read is a float32 where all of them make that or float16, else an int32:
+    of a number beyond that its low 32 bits are taken. A uint32 that casts make integers and floats
+    of stays as it is. The given graph is left as it is.
     """
     if graph.continuation is not None:
         return graph
@@ -121,7 +121,7 @@ def _inner(dtype: DType, readers: Sequence[Node]) -> DType | None:
     if dtype not in _WIDE or not all(isinstance(node.op, Cast) for node in readers):
         return None
     made = {node.op.to for node in readers if isinstance(node.op, Cast)}
-    if made == {DType.FLOAT32}:
+    if made and made <= {DType.FLOAT32, DType.FLOAT16}:  # no float16 holds what a float32 rounds
         return DType.FLOAT32
     # All of its bits count where a cast asks whether it is 0; those of a uint32 that a float holds.
     if DType.BOOL in made or (dtype is DType.UINT32 and any(to.is_float for to in made)):

@@ -225,6 +225,11 @@ def _examples(
     """The example of each set of shapes: arrays that are given are for the sets that they fit."""
     if isinstance(example, bool):
         return [example] * len(sets)
+    if example is not None and not isinstance(example, Mapping):
+        raise InputError(
+            f"example is {type(example).__name__}, neither arrays by input, as in "
+            "{'data': array}, nor True or False"
+        )
     if not example:
         raise InputError(
             "the example has no arrays: give some, True for one that is made up, or False for none"

@@ -73,9 +73,10 @@ def _obstacles(parts: Partition, limits: DeviceLimits) -> Iterator[str]:
     for what, values in (("input", inputs), ("output", graph.outputs)):
         for name, value in values.items():
             if value.constant is None and not value.type.dtype.on_device:
+                fix = "fix it with --fixed, " if what == "input" else ""
                 yield (
-                    f"{what} {name!r} has elements of type {value.type.dtype.value}, which "
-                    "no device holds; cut the network with --outputs, or convert it beforehand"
+                    f"{what} {name!r} has elements of type {value.type.dtype.value}, which no "
+                    f"device holds; {fix}cut the network with --outputs, or convert it beforehand"
                 )
             elif value.type.is_static and value.type.size == 0:
                 yield f"{what} {name!r} has no elements; give another shape with --shape"
