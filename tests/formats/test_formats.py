@@ -60,6 +60,8 @@ def test_foreign_files(name: str, data: bytes, message: str, tmp_path: Path) -> 
         ),
         ("a.bin", b"\x80\x02\x8a\x0a" + bytes(30), "torch.jit.trace"),
         ("a.h5", b"\x89HDF\r\n\x1a\n", "TFLiteConverter"),
+        ("a.vkb", b"\x89VKB\r\n\x1a\n\x01", "a bundle that vknn export wrote.*vknn bundle"),
+        ("a.json", b'{"device": "a GPU", "driver": "one", "runs": 10}', "vknn report"),
     ],
 )
 def test_other_models_errors_say_what_to_do(

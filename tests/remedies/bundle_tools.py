@@ -4,6 +4,12 @@ from __future__ import annotations
 
 _READER, _TRIAL = "bundle/test_reader.py::", "bundle/test_trial.py::"
 BUNDLE_TOOLS = {
+    "`vknn bundle` shows what is in it and runs it with --check, and vknn-run runs it": (
+        "bundle/test_command.py::test_a_bundle_is_described"
+    ),
+    "`vknn report` shows profiles of vknn-run": (
+        "bundle/test_runner_profile.py::test_a_phones_profile_is_shown"
+    ),
     "--runner needs --check": "bundle/test_command.py::test_wrong_uses_are_told",
     "the library of vknn_run is not named: give library=, or VKNN_RUNNER, such as "
     "build/libvknn_run.so (docs/phones.md has how to build it)": (

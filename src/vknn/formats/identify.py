@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 
 _OLD_PYTORCH = b"\x80\x02\x8a\x0a"
+_BUNDLE = b"\x89VKB\r\n\x1a\n"
 _ONNX = "an ONNX model"
 
 _SIGNATURES: tuple[tuple[int, bytes, str], ...] = (
     (4, b"TFL3", "a TensorFlow Lite model"),
+    (0, _BUNDLE, "a bundle that vknn export wrote"),
     (0, b"\x89HDF\r\n\x1a\n", "an HDF5 file (Keras or Caffe weights)"),
     (0, b"PK\x03\x04", "a zip archive (PyTorch, Keras and NumPy .npz files are zip archives)"),
     (0, _OLD_PYTORCH, "an old PyTorch file"),
@@ -69,6 +71,10 @@ def remedy(head: bytes, name: str) -> str:
         )
     if suffix in ("keras", "h5", "hdf5"):
         return "convert it with tf.lite.TFLiteConverter.from_keras_model to TensorFlow Lite"
+    if head.startswith(_BUNDLE):
+        return "`vknn bundle` shows what is in it and runs it with --check, and vknn-run runs it"
+    if suffix == "json" and b'"driver": ' in head and b'"runs": ' in head:
+        return "`vknn report` shows profiles of vknn-run"
     return ""
 
 
