@@ -392,5 +392,5 @@ def _named(predictor: Predictor, source: RecordSource) -> Predictor:
 
 
 def _short(value: Any) -> str:
-    text = str(value)
+    text = " ".join(str(value).split())
     return text if len(text) <= 100 else f"{text[:97]}..."
