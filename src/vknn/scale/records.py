@@ -208,7 +208,8 @@ def _as_dtype(array: np.ndarray, spec: TensorSpec, column: str) -> np.ndarray:
             f"column {column!r} has numbers that input {spec.name!r} cannot hold as "
             f"{spec.dtype_name}"
         )
+    held = "text" if array.dtype.kind in "US" else array.dtype.name
     raise InputError(
-        f"column {column!r} holds {array.dtype.name}, and input {spec.name!r} takes "
+        f"column {column!r} holds {held}, and input {spec.name!r} takes "
         f"{spec.dtype_name}: encoded pictures, lists of numbers or tensors are read"
     )
