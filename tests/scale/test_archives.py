@@ -71,6 +71,27 @@ def test_archives(tmp_path: Path) -> None:
     np.testing.assert_array_equal([rows["s/000"]["out"], rows["s/001"]["out"]], expected)
 
 
+@pytest.mark.parametrize("ending", [".tar", ".tar.gz", ".TGZ"])
+def test_arrays_in_archives(ending: str, tmp_path: Path, net: Path) -> None:
+    def npy(value: object) -> bytes:
+        file = io.BytesIO()
+        np.save(file, np.asarray(value))
+        return file.getvalue()
+
+    whole = npy(np.float32([1, 2, 3, 4]))
+    members = {"a.npy": whole, "b.npy": whole[:-3], "c.npy": npy(["text"]), "d.npy": whole}
+    members["d.cls"] = b"1"
+    data = tar(tmp_path / "plain", members).read_bytes()
+    archive = tmp_path / f"in{ending}"
+    archive.write_bytes(data if ending == ".tar" else gzip.compress(data))
+    job(archive, net, tmp_path / "out")
+    rows = by_id(tmp_path / "out", "__key__")
+    for key in "ad":
+        np.testing.assert_array_equal(rows[key]["out"], [1, 4, 9, 16])
+    assert "holds no NumPy array that can be read" in rows["b"]["error"]["message"]
+    assert "input 'data' takes float32" in rows["c"]["error"]["message"]
+
+
 def test_outputs_of_archives_are_tensors(tmp_path: Path) -> None:
     """A network of one size of picture gives one shape, wherever pictures come from."""
     shard(tmp_path / "a.tar", 0, 2)

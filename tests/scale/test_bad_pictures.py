@@ -127,6 +127,8 @@ def test_bounds(bound: object, most: int, tmp_path: Path) -> None:
     model = picture_net(tmp_path)
     with pytest.raises(JobError, match=f"{most + 1} of .* could not be computed") as raised:
         job(tmp_path / "in", model, tmp_path / "out", errors=bound, batch_size=1)
+    last = tmp_path / "in" / f"{(1, 4, 6)[most]:04}.png"
+    assert f"that can be read (record {str(last)!r})" in str(raised.value)
     report = raised.value.report
     assert report is not None and report.state == "stopped" and report.error_count == most + 1
     written = by_id(tmp_path / "out", "path")

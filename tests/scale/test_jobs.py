@@ -104,6 +104,18 @@ def test_a_damaged_job(net: Path, source: Path, tmp_path: Path) -> None:
     assert job(source, net, tmp_path / "out", id="id", restart=True).new_rows == 50
 
 
+def test_answers_that_are_damaged(net: Path, source: Path, tmp_path: Path) -> None:
+    """As a machine may leave them that lost its power."""
+    job(source, net, tmp_path / "out", id="id")
+    (part,) = (tmp_path / "out").glob("*.parquet")
+    part.write_bytes(b"")
+    with pytest.raises(VknnError, match=rf"{part.name}.*without this file its records are") as e:
+        job(source, net, tmp_path / "out", id="id")
+    assert e.value.__suppress_context__
+    part.unlink()
+    assert job(source, net, tmp_path / "out", id="id").new_rows == 50
+
+
 def test_parquet_files_of_others(net: Path, source: Path, tmp_path: Path) -> None:
     """They are never removed, and answers do not come among them."""
     (tmp_path / "out").mkdir()

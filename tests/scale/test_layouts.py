@@ -106,6 +106,13 @@ def test_labels_that_nothing_takes_are_said(tmp_path: Path) -> None:
     assert "label" not in answers(tmp_path / "out")[0]
 
 
+def test_text_where_numbers_are_wanted(tmp_path: Path) -> None:
+    write(tmp_path / "t.parquet", ["a/b.jpg"])
+    job(tmp_path / "t.parquet", write_net(tmp_path), tmp_path / "out", id="id")
+    (row,) = answers(tmp_path / "out")
+    assert "column 'data' holds text, and input 'data' takes float32" in row["error"]["message"]
+
+
 def test_errors_do_not_hold_who_met_them(tmp_path: Path) -> None:
     """Ray's workers tell what they did last when they are released."""
     with Worker(Predictor(fixed_net(tmp_path, 4), device="numpy")) as worker:

@@ -145,6 +145,13 @@ class Folder:
         with self._told("cannot be read"):
             return parquet.read_table(path, columns=columns, filesystem=self.filesystem)
 
+    def read_answers(self, path: str, columns: Sequence[str]) -> Any:
+        """:meth:`read_part` for a job that is taken up again. Raises VknnError that says how."""
+        try:
+            return self.read_part(path, columns)
+        except VknnError as error:
+            raise VknnError(f"{error}; without this file its records are computed again") from None
+
     def suspects(self) -> Any:
         """The rows that a device wrote which disagreed later, a table; None: there are none."""
         path = self._own(SUSPECT)

@@ -291,7 +291,7 @@ class _Job:
                 )
             self.outcome.notes.append(_NO_ID)
         for path in parts:
-            table = self.folder.read_part(path, [*([name] if name else []), ERROR])
+            table = self.folder.read_answers(path, [*([name] if name else []), ERROR])
             if name is not None:
                 found.update(table.column(name).to_pylist())
             kinds = Counter(e["type"] for e in table.column(ERROR).to_pylist() if e is not None)
@@ -392,5 +392,5 @@ def _named(predictor: Predictor, source: RecordSource) -> Predictor:
 
 
 def _short(value: Any) -> str:
-    text = str(value)
+    text = " ".join(str(value).split())
     return text if len(text) <= 100 else f"{text[:97]}..."

@@ -213,7 +213,7 @@ def _likely(
         return name
     free = [column for column in own if column not in predictor.kept]
     if only:
-        likely = (*_PICTURE_COLUMNS, DATA)
+        likely = (*_PICTURE_COLUMNS, "npy", DATA)
         if found_one := [column for column in likely if column in free] or free[: len(free) == 1]:
             return found_one[0]
         if kept := [column for column in likely if column in own]:  # it may be read as well

@@ -20,7 +20,7 @@ from vknn.scale.first_record import FirstRecord, first_record, records_of
 from vknn.scale.job_run import NONE_COMPUTED, TELL_SECONDS, JobRun
 from vknn.scale.killed import MOST_DEADLY_RECORDS, RETIRED, Killed
 from vknn.scale.layout import JobLayout, is_known
-from vknn.scale.outcome import JobError
+from vknn.scale.outcome import JobError, last_error
 from vknn.scale.parts import PartWriter
 from vknn.scale.read_ahead import read_ahead
 from vknn.scale.reading import Rows, read
@@ -262,8 +262,8 @@ class LocalRun(JobRun):
         writer.add(table)
         if text := self.outcome.excess(self.bound):
             writer.flush()
-            last = next((error for error in reversed(errors) if error is not None), None)
-            raise JobError(f"{text}; the last: {last['type']}: {last['message']}" if last else text)
+            last = last_error(errors, batch.ids if self.predictor.id is not None else ())
+            raise JobError(f"{text}; the last: {': '.join(last)}" if last else text)
 
     def sample(
         self, worker: Worker, layout: JobLayout, killed: Killed | None = None

@@ -234,11 +234,13 @@ class RayRun(JobRun):
         return JobError(f"Ray ended the job: {type(error).__name__}: {told[-1]}")
 
     def _recount(self) -> None:
-        """Count of the rows that are written."""
-        self.outcome.rows, self.outcome.errors = 0, Counter()
+        """Count of the rows that are written, those of this run by their files' names."""
+        self.outcome.rows, self.outcome.new_rows, self.outcome.errors = 0, 0, Counter()
         for path in self._whole_parts():
             table = self.folder.read_part(path, [ERROR])
             self.outcome.rows += table.num_rows
+            if posixpath.basename(path).startswith(self._prefix):
+                self.outcome.new_rows += table.num_rows
             for error in table.column(ERROR).to_pylist():
                 if error is not None:
                     self.outcome.errors[error["type"]] += 1

@@ -7,7 +7,7 @@ import secrets
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -146,6 +146,21 @@ def error_row(error: BaseException, attempts: int, model: str | None = None) -> 
     without_frames(error)
     kind = getattr(error, "kind", type(error).__name__)  # as another process named it
     return {"type": kind, "message": text, "attempts": attempts}
+
+
+def last_error(
+    errors: Sequence[Mapping[str, Any] | None], names: Sequence[Any]
+) -> tuple[str, str] | None:
+    """Type and message of the last error of some rows, with the record's name, where it has one.
+
+    ``errors``: as of :func:`error_row`, None for good rows. ``names``: empty where there are none.
+    """
+    for number in reversed(range(len(errors))):
+        error = errors[number]
+        if error is not None:
+            name = f" (record {names[number]!r})" if names else ""
+            return error["type"], error["message"] + name
+    return None
 
 
 def error_type() -> Any:

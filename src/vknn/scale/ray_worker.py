@@ -27,7 +27,7 @@ from vknn.scale.layout import JobLayout
 from vknn.scale.model_files import ModelCopy
 from vknn.scale.optional import ray_module
 from vknn.scale.options import NUMPY, Predictor
-from vknn.scale.outcome import JobError, peak_memory
+from vknn.scale.outcome import JobError, last_error, peak_memory
 from vknn.scale.packed import is_packed, unpacked
 from vknn.scale.ray_metrics import WorkerMetrics
 from vknn.scale.records import Record, cells_of, record_of
@@ -134,7 +134,7 @@ class BatchActor:
             table, [row for row, _ in cells], [e for _, e in cells], [device] * len(cells), batch
         )
         self._unsure.append(batch)
-        self._end(key, cells, self._worker.times().since(before), waited)
+        self._end(key, cells, self._worker.times().since(before), waited, names)
         self._note.clear()
         self._ended = time.monotonic()
         return made
@@ -367,20 +367,23 @@ class BatchActor:
                     raise DeviceError(f"machine {platform.node()}: {error}") from None
             time.sleep(0.5)
 
-    def _end(self, key: str, cells: _Cells, times: WorkTimes, waited: float) -> None:
+    def _end(
+        self, key: str, cells: _Cells, times: WorkTimes, waited: float, names: Sequence[Any] = ()
+    ) -> None:
         """Note of a batch that is done."""
-        errors = [error for _, error in cells if error is not None]
+        errors = [error for _, error in cells]
+        kinds = Counter(error["type"] for error in errors if error is not None)
         first = self._worker.first
         cold = None
         if self._begin is not None and first is not None:
             cold, self._begin = first - self._begin, None
         progress = BatchProgress(
             self._worker.device,
-            len(cells) - len(errors),
-            dict(Counter(error["type"] for error in errors)),
+            len(cells) - kinds.total(),
+            dict(kinds),
             times.busy,
             waited,
-            (errors[-1]["type"], errors[-1]["message"]) if errors else None,
+            last_error(errors, () if self._predictor.id is None else names),
             cold,
             self._done_checks,
             self._largest,

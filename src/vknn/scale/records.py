@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,8 @@ from vknn.scale.outcome import without_frames
 
 #: Elements that one cell may have.
 MOST_ELEMENTS = 1 << 28
+#: Begin of a .npy.
+_NPY = b"\x93NUMPY"
 #: Where numbers that are no picture lie in an input: classes have no place.
 _NOWHERE = Placement((0, 0), (0, 0), (1.0, 1.0), (0.0, 0.0))
 
@@ -75,12 +78,25 @@ class InputColumn:
             raise InputError(f"column {self.column!r}: {value}")
         if value is None:
             raise InputError(f"column {self.column!r} is null")
+        if isinstance(value, bytes) and value.startswith(_NPY):  # as archives hold arrays
+            value = _array_in(value, self.column)
         if isinstance(value, bytes) and self.form.spec.dtype != object:
             if not value:
                 raise InputError(f"column {self.column!r} has 0 bytes, which are no picture")
             picture = open_picture(Path(f"column {self.column!r}"), value)
             return self.form.array(picture, self.options)
         return fitted(np.asarray(value), self.form.spec, self.column), None
+
+
+def _array_in(contents: bytes, column: str) -> np.ndarray:
+    """The array of a .npy's bytes. Raises InputError."""
+    try:
+        found: np.ndarray = np.load(io.BytesIO(contents), allow_pickle=False)
+    except Exception as error:  # NumPy's readers of damaged files raise errors of many kinds
+        raise InputError(
+            f"column {column!r} holds no NumPy array that can be read: {error}"
+        ) from None
+    return found
 
 
 def record_of(columns: Sequence[InputColumn], row: Iterable[Any]) -> Record:
@@ -192,7 +208,8 @@ def _as_dtype(array: np.ndarray, spec: TensorSpec, column: str) -> np.ndarray:
             f"column {column!r} has numbers that input {spec.name!r} cannot hold as "
             f"{spec.dtype_name}"
         )
+    held = "text" if array.dtype.kind in "US" else array.dtype.name
     raise InputError(
-        f"column {column!r} holds {array.dtype.name}, and input {spec.name!r} takes "
+        f"column {column!r} holds {held}, and input {spec.name!r} takes "
         f"{spec.dtype_name}: encoded pictures, lists of numbers or tensors are read"
     )

@@ -18,6 +18,7 @@ from vknn.scale.optional import arrow, arrow_part
 
 PICTURES, PARQUET, ARRAYS, TARS = "pictures", "parquet", "arrays", "tars"
 _ENDINGS = {".parquet": PARQUET, ".npy": ARRAYS, ".npz": ARRAYS, ".tar": TARS}
+_PACKED_TARS = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 #: Column that names the records of a kind by itself; Parquet's user names one.
 OWN_ID = {PICTURES: "path", ARRAYS: "row", TARS: "__key__"}
 #: Column of a picture's bytes, as Ray Data calls it, and of a .npy's rows.
@@ -207,4 +208,6 @@ def _some(files: dict[str, int], text: str) -> dict[str, int]:
 def _kind(path: str) -> str | None:
     """The kind of a file by its name."""
     known = _ENDINGS.get(posixpath.splitext(path)[1].lower())
+    if path.lower().endswith(_PACKED_TARS):
+        return TARS
     return known or (PICTURES if is_picture(Path(path)) else None)
