@@ -53,7 +53,8 @@ class ExactConv(Conv):
     """Conv of integers, or of integers times a power of two, whose sums are exact in float32.
 
     No kernel computes it that rounds on the way, such as Winograd's. ``weight_bits``: of integers
-    that constant w are, times ``weight_unit`` (a power of two); 0 says nothing of them.
+    that constant w are, times ``weight_unit`` (a power of two), x being finite then; 0 says nothing
+    of them.
     """
 
     exact_sums: ClassVar[bool] = True
