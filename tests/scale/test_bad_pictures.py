@@ -107,7 +107,7 @@ def test_only_bad_ones(tmp_path: Path) -> None:
         (folder / f"{number}.png").write_bytes(b"x")
     report = job(folder, picture_net(tmp_path), tmp_path / "out")
     assert report.state == "done" and report.errors == {"UnreadableFileError": 3}
-    assert "no record could be computed; the first:" in report.notes[0]
+    assert "no record could be computed; the first: record '" in report.notes[0]
     assert [set(row) for row in answers(tmp_path / "out")] == [
         {"path", "device", "batch", "error"}
     ] * 3

@@ -74,15 +74,24 @@ def first_record(
             except DeviceError:
                 raise
             except VknnError as error:
-                first = first or error
+                first = first or _named(worker, rows, error)
                 if not isinstance(error, ValueError):  # perhaps not of this record alone
                     failed.append(error)
                 if len(failed) == _TRIES:
                     break
-        first = first or record.error
+        if first is None and record.error is not None:
+            first = _named(worker, rows, record.error)
     if failed:
         raise failed[0]
     return first
+
+
+def _named(worker: Worker, rows: Rows, error: Exception) -> Exception:
+    """An error of a row that names its record, where records have names."""
+    name = worker.predictor.id
+    if name is None:
+        return error
+    return VknnError(f"record {rows.table.column(name)[0].as_py()!r}: {error}")
 
 
 def records_of(
