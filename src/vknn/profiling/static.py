@@ -167,6 +167,7 @@ def static(
 
     Raises:
         vknn.DeviceError: There is no device, or with ``isa`` the driver does not tell.
+        vknn.VknnError: Its folder cannot be made or written to.
     """
     with opened(
         model, weights, device=device, precision=precision, arithmetic=arithmetic
@@ -174,11 +175,13 @@ def static(
         if session.device is None:
             raise DeviceError("a static profile needs a Vulkan device: NumPy compiles nothing")
         limits = session.device.limits
-        if isa is not None and FEATURE not in limits.features:
-            raise DeviceError(
-                f"{limits.name} does not say what its compiler made of shaders "
-                "(VK_KHR_pipeline_executable_properties)"
-            )
+        if isa is not None:
+            if FEATURE not in limits.features:
+                raise DeviceError(
+                    f"{limits.name} does not say what its compiler made of shaders "
+                    "(VK_KHR_pipeline_executable_properties)"
+                )
+            _make_folder(Path(isa))  # before minutes of compiling
         program = engine_of(session).program(complete_feeds(session, inputs, shapes))
         executables = [s.executable for s in program.segments if s.executable is not None]
         made = [
@@ -198,9 +201,19 @@ def static(
         return StaticProfile(name, limits.name, entries, assumed)
 
 
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise VknnError(
+            f"{folder}: the compiler's texts have no folder here: {error.strerror}"
+        ) from error
+    if not os.access(folder, os.W_OK):
+        raise VknnError(f"{folder}: the compiler's texts cannot be written into this folder")
+
+
 def _write_texts(folder: Path, made: Sequence[analysis.Compiled]) -> None:
     """<number>-<kernel>.<form>.txt for each dispatch and each form that the driver gives."""
-    folder.mkdir(parents=True, exist_ok=True)
     for number, compiled in enumerate(made):
         for form, text in compiled.pipeline.texts.items():
             name = f"{number:03}-{_plain(compiled.dispatch.kernel)}.{_plain(form)}.txt"
