@@ -29,8 +29,9 @@ from vknn.profiling import (
     static_analysis,
     static_difference,
 )
-from vknn.profiling.static import NAMES, _make_folder
+from vknn.profiling.static import NAMES, _left_out, _make_folder
 from vknn.profiling.static_floors import flags
+from vknn.program import Program
 from vknn.runtime.executor import Executable
 
 DATA = {"data": np.ones(SHAPE, np.float32)}
@@ -85,6 +86,31 @@ def test_options_of_static_alone(
 ) -> None:
     assert main(["profile", str(write_small_model(tmp_path)), *options]) == 2
     assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("planned", [1, 2])
+@pytest.mark.parametrize("more", [False, True])
+def test_what_is_left_out_is_said(planned: int, more: bool) -> None:
+    nodes = [object(), object()]
+    made = SimpleNamespace(graph=SimpleNamespace(nodes=nodes[:planned]), executable=object())
+    host = SimpleNamespace(graph=SimpleNamespace(nodes=nodes[planned:]), executable=None)
+    graph = SimpleNamespace(nodes=nodes, continuation=object() if more else None)
+    program = cast(Program, SimpleNamespace(segments=[made, host], graph=graph))
+    left = _left_out(program)
+    assert ("1 layers of the host's" in left) == (planned == 1)
+    assert ("what is planned during runs" in left) == more
+    assert bool(left) == (planned == 1 or more)
+    profile = StaticProfile("net", "GPU", (entry(),), left_out=left)
+    assert ("without " in str(profile)) == bool(left)
+    assert StaticProfile.from_json(profile.to_json()) == profile
+
+
+@pytest.mark.device
+def test_a_network_without_a_dispatch_says_so(tmp_path: Path) -> None:
+    (tmp_path / "net.param").write_text("7767517\n1 1\nInput in 0 1 in 0=4\n")
+    (tmp_path / "net.bin").touch()
+    profile = static(tmp_path / "net.param", device="vulkan")
+    assert profile.entries == () and "no layer runs on the device" in str(profile)
 
 
 def test_what_spills() -> None:

@@ -53,7 +53,7 @@ def static_verdict(found: StaticDifference, share: float, quiet: bool) -> int:
     if before is None or after is None:
         raise VknnError("--fail-over: a dispatch has no modelled time, so there is no sum of them")
     if not quiet:
-        grown = f"{after / before - 1:+.1%}" if before else "new"
+        grown = f"{after / before - 1:+.1%}" if before else "new" if after else "none"
         show(Text(f"modelled: {before:,.1f} us before, {after:,.1f} us after ({grown})"))
     return FAILED if after > before * (1 + share) else 0
 

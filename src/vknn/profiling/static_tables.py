@@ -43,16 +43,19 @@ def counts_table(
     limit: int | None,
     time: float | None,
     assumptions: str,
+    remark: str = "",
 ) -> Table:
     """Counts of one invocation and modelled times of dispatches, with the sum of the times.
 
-    ``time``: the sum. ``assumptions``: what is written below.
+    ``time``: the sum. ``assumptions``, ``remark``: what is written below.
     """
     coarse = any(e.modelled is not None and e.modelled.coarse for e in entries)
     times = [e.modelled.time for e in entries if e.modelled is not None]
     caption = "an invocation's counts; bytes" + (f"; {assumptions}" if times else "")
     if coarse:
         caption += "; times are coarse: from the counts, not from machine code"
+    if remark:
+        caption += f"; {remark}"
     table = Table(
         title=_plain(title),
         title_justify="left",
