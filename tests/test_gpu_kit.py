@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
 import time
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -182,6 +184,64 @@ def test_a_kit_that_is_too_large_is_refused(
     monkeypatch.setattr(kit_packing, "NETWORKS", tmp_path)
     with pytest.raises(kit_packing.TooLarge, match=r"more than .*largest: "):
         kit_packing.pack(tmp_path / "kit.tar", "3.11")
+
+
+@pytest.mark.parametrize("target", [".", "file/kit.tar"])
+def test_a_target_that_cannot_be_written_is_told_before_packing(
+    target: str, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    command = [sys.executable, str(TOOLS / "gpu_kit"), "pack", str(tmp_path / target)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2 and "building" not in done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ") and str(tmp_path) in line
+
+
+@pytest.fixture
+def hollow_kit(tmp_path: Path) -> Path:
+    """A kit with all its files, and nothing in its wheels."""
+    kit = tmp_path / "gpu_kit"
+    shutil.copytree(TOOLS / "kit", kit, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in ("wheels", "libraries", "tests", "networks"):
+        (kit / folder).mkdir()
+    (kit / "networks" / "shapes.json").write_text('{"blazeface": [3, 128, 128]}')
+    (kit / "packed.json").write_text("{}")
+    (kit / "wheels" / "vknn.tar.xz").write_bytes(b"no archive")
+    with zipfile.ZipFile(kit / "wheels" / "cffi-1-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("cffi.py", "")
+    return kit
+
+
+def run_kit(kit: Path, *arguments: str) -> tuple[int, str]:
+    """Exit code and the last line of stderr."""
+    command = [sys.executable, "-I", str(kit / "run.py"), *arguments]
+    done = subprocess.run(
+        command, cwd=kit.parent, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stderr.splitlines()[-1]
+
+
+def test_results_that_cannot_be_written_are_told_before_a_step(hollow_kit: Path) -> None:
+    hollow_kit.with_name("file").touch()
+    for arguments, text in (
+        (["file"], "results cannot be written"),
+        (["results", "--archive", "file/results.tar.gz"], "results cannot be written"),
+        (["results", "--archive", "."], "this is a folder: name a file"),
+        (["results", "--time-limit", "nan"], "a number of seconds above 0"),
+        (["results", "--time-limit", "-1"], "a number of seconds above 0"),
+    ):
+        code, line = run_kit(hollow_kit, *arguments)
+        assert code == 2 and text in line, line
+
+
+def test_a_kit_that_is_damaged_says_so(hollow_kit: Path) -> None:
+    code, line = run_kit(hollow_kit, "results")
+    assert code == 2 and "the kit's wheels cannot be unpacked: " in line
+    (hollow_kit / "networks" / "shapes.json").unlink()
+    code, line = run_kit(hollow_kit, "results")
+    assert code == 2 and "lacks networks/shapes.json: unpack the kit again" in line
 
 
 @pytest.mark.slow

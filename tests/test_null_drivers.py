@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,3 +70,31 @@ def test_each_device_has_a_manifest_and_a_shim() -> None:
         assert (null_drivers.INTEL in manifest.parents) == of_intel
         assert (shim.parent == null_drivers.INTEL) == of_intel
         assert shim.name.endswith("_noop_drm_shim.so")
+
+
+#: Runs a program as tools/null_devices does, in a process whose signals are its own.
+SUPERVISE = """
+import sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+from importlib.machinery import SourceFileLoader
+tool = SourceFileLoader("null_devices", sys.argv[1] + "/null_devices").load_module()
+program = [sys.executable, "-c", sys.argv[2]]
+sys.exit(tool.supervise("navi21", program, {}, float(sys.argv[3])))
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "seconds", "code", "text"),
+    [
+        ("raise SystemExit(3)", 60, 3, ""),
+        ("import os; os.kill(os.getpid(), 11)", 60, 139, "error: navi21: ended by SIGSEGV\n"),
+        ("import time; time.sleep(60)", 0.5, 124, "error: navi21: stopped after 0.5 s\n"),
+    ],
+)
+def test_what_crashes_or_hangs_is_one_line(
+    program: str, seconds: float, code: int, text: str
+) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", SUPERVISE, str(TOOLS), program, str(seconds)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (code, text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import importlib.util
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -80,6 +81,15 @@ def pack(target: Path, version: str, without: Sequence[str] = ()) -> int:
         with tarfile.open(target, "w") as tar:
             tar.add(kit, NAME, filter=_anonymous)
     return target.stat().st_size
+
+
+def check_target(target: Path) -> None:
+    """Check that a file can be written there; raises Unavailable, or OSError for its folder."""
+    if target.is_dir():
+        raise Unavailable(f"{target} is a folder: name the file that is to be written")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(target if target.exists() else target.parent, os.W_OK):
+        raise Unavailable(f"{target} cannot be written")
 
 
 def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from vknn.cli import main
-from vknn.errors import VknnError
+from vknn.errors import NullDeviceError, VknnError
 from vknn.plan import DeviceLimits, View
 from vknn.profiling import Limits, limit_plans, limits, measure_limits
 from vknn.runtime import Device, Executable, open_device
@@ -110,6 +111,12 @@ def test_texel_forms_are_left_out_where_the_buffers_are_too_long(device: Device)
     meter.limits = DeviceLimits(max_texel_buffer_elements=16)
     found = limits._copies(meter, 1 << 14)
     assert {name.split(",")[0] for name in found} == {"storage buffer", limit_plans.TRANSFER}
+
+
+def test_a_null_device_has_no_limits_to_measure() -> None:
+    device = SimpleNamespace(name="GPU", snapshot=SimpleNamespace(is_null=True))
+    with pytest.raises(NullDeviceError, match="GPU computes nothing"):
+        measure_limits(device)  # type: ignore[arg-type]
 
 
 @pytest.mark.device

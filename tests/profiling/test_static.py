@@ -29,8 +29,9 @@ from vknn.profiling import (
     static_analysis,
     static_difference,
 )
-from vknn.profiling.static import NAMES
+from vknn.profiling.static import NAMES, _left_out, _make_folder
 from vknn.profiling.static_floors import flags
+from vknn.program import Program
 from vknn.runtime.executor import Executable
 
 DATA = {"data": np.ones(SHAPE, np.float32)}
@@ -76,6 +77,8 @@ def test_a_driver_that_does_not_tell(tmp_path: Path) -> None:
         (["--latencies", "2"], "--latencies needs --static"),
         (["--static", "--latencies", "0"], "--latencies takes a number above 0"),
         (["--against", "old.json"], "--against needs --static"),
+        (["--static", "--fail-over", "5%"], "--fail-over needs --versus"),
+        (["--against", "old.json", "--fail-over", "5%"], "--fail-over needs --versus"),
     ],
 )
 def test_options_of_static_alone(
@@ -83,6 +86,31 @@ def test_options_of_static_alone(
 ) -> None:
     assert main(["profile", str(write_small_model(tmp_path)), *options]) == 2
     assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("planned", [1, 2])
+@pytest.mark.parametrize("more", [False, True])
+def test_what_is_left_out_is_said(planned: int, more: bool) -> None:
+    nodes = [object(), object()]
+    made = SimpleNamespace(graph=SimpleNamespace(nodes=nodes[:planned]), executable=object())
+    host = SimpleNamespace(graph=SimpleNamespace(nodes=nodes[planned:]), executable=None)
+    graph = SimpleNamespace(nodes=nodes, continuation=object() if more else None)
+    program = cast(Program, SimpleNamespace(segments=[made, host], graph=graph))
+    left = _left_out(program)
+    assert ("1 layers of the host's" in left) == (planned == 1)
+    assert ("what is planned during runs" in left) == more
+    assert bool(left) == (planned == 1 or more)
+    profile = StaticProfile("net", "GPU", (entry(),), left_out=left)
+    assert ("without " in str(profile)) == bool(left)
+    assert StaticProfile.from_json(profile.to_json()) == profile
+
+
+@pytest.mark.device
+def test_a_network_without_a_dispatch_says_so(tmp_path: Path) -> None:
+    (tmp_path / "net.param").write_text("7767517\n1 1\nInput in 0 1 in 0=4\n")
+    (tmp_path / "net.bin").touch()
+    profile = static(tmp_path / "net.param", device="vulkan")
+    assert profile.entries == () and "no layer runs on the device" in str(profile)
 
 
 def test_what_spills() -> None:
@@ -232,6 +260,49 @@ def test_difference_as_json() -> None:
     assert "texts" not in changed["after"]
     assert (lost["before"]["layers"], lost["after"]) == (["fc"], None)
     assert found.table(limit=1).row_count == 2  # with the sums
+
+
+@pytest.mark.parametrize(("before", "code"), [(1.0, 0), (0.5, 1)])
+def test_a_sum_that_grew_since_a_file(
+    before: float,
+    code: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """--fail-over as of vknn compare; processors have no modelled times, so one is made up."""
+    now = counted()
+    assert now.modelled is not None
+    modelled = dataclasses.replace(now.modelled, time=before * now.modelled.time)
+    old = tmp_path / "old.json"
+    entries = (dataclasses.replace(now, modelled=modelled),)
+    old.write_text(StaticProfile("net", "GPU", entries).to_json())
+    after = StaticProfile("net", "GPU", (now,))
+    monkeypatch.setattr("vknn.cli.profile.static", lambda *_, **__: after)
+    given = ["profile", str(write_small_model(tmp_path)), "--static", "--device", "numpy"]
+    given += ["--shape", ",".join(map(str, SHAPE)), "--against", str(old), "--fail-over", "5%"]
+    assert main(given) == code
+    assert "modelled: " in capsys.readouterr().out
+    assert main([*given, "--json"]) == code
+    assert len(json.loads(capsys.readouterr().out)["pairs"]) == 1
+
+
+def test_a_folder_of_texts_that_cannot_be_written_is_told_before_compiling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    for name in ("file", "file/isa"):
+        with pytest.raises(VknnError, match=f"{name}: the compiler's texts have no folder here"):
+            _make_folder(tmp_path / name)
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
+    with pytest.raises(VknnError, match="cannot be written into this folder"):
+        _make_folder(tmp_path / "isa")
+
+
+@pytest.mark.parametrize("factor", [0, -1.0, float("nan"), float("inf")])
+def test_latencies_are_scaled_by_a_number_above_0(factor: float) -> None:
+    with pytest.raises(VknnError, match="a number above 0 is needed"):
+        ASSUMPTIONS.scaled(factor)
 
 
 @pytest.mark.device

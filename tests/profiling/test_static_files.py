@@ -12,7 +12,7 @@ from tests.profiling.test_static import counted
 
 from vknn.cli import main
 from vknn.errors import VknnError
-from vknn.profiling import StaticEntry, StaticProfile
+from vknn.profiling import StaticEntry, StaticProfile, static_difference
 
 
 def written(path: Path, *entries: StaticEntry) -> Path:
@@ -91,6 +91,26 @@ def test_damaged_files(wrong: Any, tmp_path: Path) -> None:
             assert str(found) and found.to_json()
     assert len(refused) > len(ways) // 4 and len(ways) > 40
     assert all("no static profile as JSON" in text for text in refused)
+
+
+def test_the_sum_of_the_table_is_that_of_the_verdict() -> None:
+    """Not one of rounded times."""
+    entries = [slower(counted(), factor) for factor in (1.14 / 12.34, 2.14 / 12.34, 3.14 / 12.34)]
+    profile = StaticProfile("net", "GPU", tuple(entries))
+    found = json.loads(static_difference(profile, profile).to_json())
+    assert profile.time is not None
+    assert found["after"]["sums"]["time"] == round(profile.time, 1) == 6.4
+
+
+def test_texts_of_a_file_are_no_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wild = "[/red]a[bold]\x1b[31m\n"
+    entry = dataclasses.replace(counted(), kernel=wild, label=wild, flags=(wild,))
+    profile = StaticProfile(wild, wild, (entry,), wild)
+    path = tmp_path / "wild.json"
+    path.write_text(profile.to_json())
+    assert main(["compare", str(written(tmp_path / "a.json", counted())), str(path)]) == 0
+    for text in (str(profile), capsys.readouterr().out):
+        assert "[/red]a[bold]" in text and "\x1b" not in text
 
 
 def test_unknown_fields_are_named(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import lzma
 import os
 import platform
 import sys
@@ -29,7 +30,13 @@ class Unfit(Exception):
 
 def prepare(kit: Path, work: Path) -> dict[str, str]:
     """Environment of the children. ``work``: a folder for what is unpacked. Raises Unfit."""
-    unpack_wheels(kit / "wheels", work / "packages")
+    try:
+        unpack_wheels(kit / "wheels", work / "packages")
+    except (OSError, EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile) as error:
+        why = (str(error).splitlines() or [type(error).__name__])[
+            0
+        ]  # tarfile's has a line a format
+        raise Unfit(f"the kit's wheels cannot be unpacked: {why}") from error
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VKNN_"))}
     for name in ("VKNN_NULL_DEVICE", "VKNN_DISABLE"):
         if name in os.environ:
@@ -49,6 +56,12 @@ def prepare(kit: Path, work: Path) -> dict[str, str]:
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "COLUMNS": "200",
     }
+
+
+def lacking(kit: Path) -> list[str]:
+    """Parts of a kit that are not in its folder."""
+    parts = ("wheels/vknn.tar.xz", "networks/shapes.json", "libraries", "tests", "packed.json")
+    return [part for part in parts if not (kit / part).exists()]
 
 
 def unpack_wheels(wheels: Path, target: Path) -> None:

@@ -38,20 +38,33 @@ def arguments() -> argparse.Namespace:
     add = parser.add_argument
     add("results", type=Path, metavar="RESULTS", help="the folder that is written")
     add("--device", default="auto", help="auto, vulkan:1 or part of a name, as for vknn (auto)")
-    names = ", ".join(step.name for step in steps.STEPS)
     known = [step.name for step in steps.STEPS]
+    names = ", ".join(known)
     add("--only", nargs="+", choices=known, metavar="STEP", help=f"of these: {names}")
     known = list(steps.network_shapes())
     add("--networks", nargs="+", choices=known, default=known, metavar="NAME", help="(all)")
     add("--time-limit", type=float, default=SECONDS, metavar="SECONDS", help=f"({SECONDS})")
     add("--archive", type=Path, metavar="FILE.tar.gz", help="all results in one file, too")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if not 0 < options.time_limit < float("inf"):
+        parser.error("--time-limit takes a number of seconds above 0")
+    if options.archive is not None and options.archive.is_dir():
+        parser.error(f"--archive {options.archive}: this is a folder: name a file")
+    return options
 
 
 def main() -> int:
+    lacking = machine.lacking(HERE)
+    if lacking:
+        print(f"error: {HERE} lacks {', '.join(lacking)}: unpack the kit again", file=sys.stderr)
+        return 2
     options = arguments()
     deadline = time.monotonic() + options.time_limit
-    options.results.mkdir(parents=True, exist_ok=True)
+    try:
+        _make_folders(options)
+    except OSError as error:
+        print(f"error: results cannot be written: {error}", file=sys.stderr)
+        return 2
     with tempfile.TemporaryDirectory(prefix="vknn-kit-") as folder:
         try:
             environment = machine.prepare(HERE, Path(folder))
@@ -70,6 +83,17 @@ def main() -> int:
                 _write_archive(options.results, options.archive)
     print(f"written: {options.results}")
     return summary.exit_code(done)
+
+
+def _make_folders(options: argparse.Namespace) -> None:
+    """Folders of the results, tried before anything is measured; raises OSError."""
+    options.results.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=options.results):
+        pass
+    if options.archive is not None:
+        options.archive.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=options.archive.parent):
+            pass
 
 
 def _do(step: steps.Step, kit: steps.Kit, seconds: float, results: Path) -> summary.Done:

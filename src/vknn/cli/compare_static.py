@@ -41,15 +41,19 @@ def run_static(args: argparse.Namespace) -> int:
         write_json(found.to_json())
     else:
         show(found.table(args.limit))
-    return 0 if args.fail_over is None else _verdict(found, args.fail_over, args.json)
+    return 0 if args.fail_over is None else static_verdict(found, args.fail_over, args.json)
 
 
-def _verdict(found: StaticDifference, share: float, quiet: bool) -> int:
+def static_verdict(found: StaticDifference, share: float, quiet: bool) -> int:
+    """1 where the modelled sum grew by more than ``share``, 0 else; says both unless ``quiet``.
+
+    Raises VknnError where a dispatch has no modelled time.
+    """
     before, after = found.before.time, found.after.time
     if before is None or after is None:
         raise VknnError("--fail-over: a dispatch has no modelled time, so there is no sum of them")
     if not quiet:
-        grown = f"{after / before - 1:+.1%}" if before else "new"
+        grown = f"{after / before - 1:+.1%}" if before else "new" if after else "none"
         show(Text(f"modelled: {before:,.1f} us before, {after:,.1f} us after ({grown})"))
     return FAILED if after > before * (1 + share) else 0
 

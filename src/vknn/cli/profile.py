@@ -9,6 +9,7 @@ from pathlib import Path
 from vknn.cli.arguments import add_inputs, add_model, add_runs, add_signature, opened, shapes
 from vknn.cli.capture import add_capture, refuse_half_capture, run_capture
 from vknn.cli.compare import add_verdict
+from vknn.cli.compare_static import static_verdict
 from vknn.cli.counters import add_counters, counter_names, run_counters
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import progress, show, write_json
@@ -108,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
     if mode == "capture":
         run_capture(args)
     elif mode == "static":
-        _static(args)
+        return _static(args)
     elif mode:
         run_counters(args)
     else:
@@ -167,7 +168,8 @@ def _asks(args: argparse.Namespace, session: Session) -> bool:
     return FEATURE in limits.features or known_machine(limits) is not None
 
 
-def _static(args: argparse.Namespace) -> None:
+def _static(args: argparse.Namespace) -> int:
+    """The profile or the difference; 1 where that is above --fail-over."""
     factor = 1.0 if args.latencies is None else args.latencies
     if not 0 < factor < math.inf:
         raise VknnError("--latencies takes a number above 0")
@@ -182,3 +184,6 @@ def _static(args: argparse.Namespace) -> None:
         write_json((found or result).to_json())
     else:
         show(result.tables(args.limit) if found is None else found.table(args.limit))
+    if found is None or args.fail_over is None:
+        return 0
+    return static_verdict(found, args.fail_over, args.json)

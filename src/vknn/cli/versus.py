@@ -39,9 +39,10 @@ def add_versus(parser: argparse._ActionsContainer) -> None:
 
 
 def refuse_alone(args: argparse.Namespace) -> None:
-    """An error for options that need --versus."""
+    """An error for options that need --versus; --fail-over is for --static with --against, too."""
+    compares = args.static and args.against is not None
     for name in _TOGETHER:
-        if getattr(args, name) is not None:
+        if getattr(args, name) is not None and not (compares and name == "fail_over"):
             raise VknnError(f"--{name.replace('_', '-')} needs --versus")
 
 

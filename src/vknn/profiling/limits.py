@@ -15,7 +15,7 @@ from functools import partial
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from vknn.errors import VknnError
+from vknn.errors import NullDeviceError, VknnError
 from vknn.plan import DeviceLimits, MeasuredSpeeds, Plan, View
 from vknn.profiling import limit_plans as plans
 from vknn.profiling.schema import Wrong
@@ -148,7 +148,10 @@ def measure_limits(
 
     Raises:
         vknn.DeviceError: The driver failed, or the device has no timestamps.
+        vknn.NullDeviceError: The device computes nothing.
     """
+    if device.snapshot.is_null:
+        raise NullDeviceError(f"{device.name} computes nothing: it has no limits to measure")
     meter = _Meter(device, runs, progress)
     fma = {_form(*form): _fma(meter, *form, seconds) for form in plans.FMA_FORMS}
     nbytes = copy_bytes or COPY_BYTES.get(device.limits.kind, COPY_BYTES_ELSEWHERE)

@@ -31,6 +31,7 @@ from vknn.profiling.static_entry import NAMES, StaticEntry
 from vknn.profiling.static_floors import violations
 from vknn.profiling.static_schema import MAX_BYTES, check_static
 from vknn.profiling.static_tables import counts_table, driver_table
+from vknn.program import Program
 from vknn.rich_text import text_of
 from vknn.runtime.pipeline_statistics import FEATURE
 from vknn.session import Session, engine_of
@@ -48,12 +49,14 @@ class StaticProfile:
         device: Name of the device.
         entries: The dispatches, in the order of the plans.
         assumptions: What modelled times rest on.
+        left_out: What of the network is not among them, as a text; "" where all is.
     """
 
     model: str
     device: str
     entries: tuple[StaticEntry, ...]
     assumptions: str = ""
+    left_out: str = ""
 
     @property
     def time(self) -> float | None:
@@ -76,6 +79,7 @@ class StaticProfile:
             "device": self.device,
             "time": self.time,
             "assumptions": self.assumptions,
+            "left_out": self.left_out,
             "dispatches": [entry.document() for entry in self.entries],
         }
         return json.dumps(document, indent=2)
@@ -101,9 +105,8 @@ class StaticProfile:
     def _of(cls, document: Any) -> StaticProfile:
         check_static(document)
         entries = tuple(map(StaticEntry.from_document, document["dispatches"]))
-        return cls(
-            document["model"], document["device"], entries, str(document.get("assumptions", ""))
-        )
+        texts = (str(document.get(name, "")) for name in ("assumptions", "left_out"))
+        return cls(document["model"], document["device"], entries, *texts)
 
     def table(self, limit: int | None = None) -> Table:
         """The driver's numbers of the dispatches; ``limit``: the most rows, None for all."""
@@ -111,7 +114,10 @@ class StaticProfile:
 
     def counts_table(self, limit: int | None = None) -> Table:
         """Counts, modelled times and flags of the dispatches, with the sum of the times."""
-        return counts_table(self._title, self.entries, limit, self.time, self.assumptions)
+        said = self.left_out and f"without {self.left_out}"
+        if not self.entries:
+            said = "no layer runs on the device" + (f": {said}" if said else "")
+        return counts_table(self._title, self.entries, limit, self.time, self.assumptions, said)
 
     def tables(self, limit: int | None = None) -> Group:
         """Both tables; the driver's only where it told something."""
@@ -167,6 +173,7 @@ def static(
 
     Raises:
         vknn.DeviceError: There is no device, or with ``isa`` the driver does not tell.
+        vknn.VknnError: Its folder cannot be made or written to.
     """
     with opened(
         model, weights, device=device, precision=precision, arithmetic=arithmetic
@@ -174,11 +181,13 @@ def static(
         if session.device is None:
             raise DeviceError("a static profile needs a Vulkan device: NumPy compiles nothing")
         limits = session.device.limits
-        if isa is not None and FEATURE not in limits.features:
-            raise DeviceError(
-                f"{limits.name} does not say what its compiler made of shaders "
-                "(VK_KHR_pipeline_executable_properties)"
-            )
+        if isa is not None:
+            if FEATURE not in limits.features:
+                raise DeviceError(
+                    f"{limits.name} does not say what its compiler made of shaders "
+                    "(VK_KHR_pipeline_executable_properties)"
+                )
+            _make_folder(Path(isa))  # before minutes of compiling
         program = engine_of(session).program(complete_feeds(session, inputs, shapes))
         executables = [s.executable for s in program.segments if s.executable is not None]
         made = [
@@ -195,12 +204,32 @@ def static(
         assumed = str(assumptions)
         if is_estimated(limits):
             assumed += f"; {machine_text(limits)}"
-        return StaticProfile(name, limits.name, entries, assumed)
+        return StaticProfile(name, limits.name, entries, assumed, _left_out(program))
+
+
+def _left_out(program: Program) -> str:
+    """Parts of a network that the device's plans do not hold, "" where they hold all."""
+    planned = {node for s in program.segments if s.executable is not None for node in s.graph.nodes}
+    number = sum(node not in planned for node in program.graph.nodes)
+    parts = [f"{number} layers of the host's or of shapes that data decide"] if number else []
+    if program.graph.continuation is not None:
+        parts.append("what is planned during runs (shapes that data decide, branches, loops)")
+    return ", and ".join(parts)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise VknnError(
+            f"{folder}: the compiler's texts have no folder here: {error.strerror}"
+        ) from error
+    if not os.access(folder, os.W_OK):
+        raise VknnError(f"{folder}: the compiler's texts cannot be written into this folder")
 
 
 def _write_texts(folder: Path, made: Sequence[analysis.Compiled]) -> None:
     """<number>-<kernel>.<form>.txt for each dispatch and each form that the driver gives."""
-    folder.mkdir(parents=True, exist_ok=True)
     for number, compiled in enumerate(made):
         for form, text in compiled.pipeline.texts.items():
             name = f"{number:03}-{_plain(compiled.dispatch.kernel)}.{_plain(form)}.txt"

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import RenderableType
+from rich.markup import escape
 from rich.table import Table
 
+from vknn.printable import one_line
 from vknn.profiling.labels import named_cell
 from vknn.profiling.static import StaticProfile
 from vknn.profiling.static_entry import NAMES, StaticEntry
@@ -85,7 +87,8 @@ class StaticDifference:
         """Table of the changed dispatches (``limit``: the most, None for all), with the sums of all
         as the last row."""
         title = f"{self.before.device} -> {self.after.device}: {len(self.changed)} of "
-        table = Table(title=f"{title}{len(self.pairs)} dispatches differ", title_justify="left")
+        title = escape(one_line(f"{title}{len(self.pairs)} dispatches differ"))
+        table = Table(title=title, title_justify="left")
         for name in ("layers", "what"):
             table.add_column(name, overflow="fold")
         for name in (*_SHOWN, "bound"):
@@ -165,5 +168,8 @@ def _bound(pair: StaticPair) -> str:
 
 def _sum(profile: StaticProfile, name: str) -> float | None:
     """The sum of a number over all dispatches, None where none has it."""
-    known = [n for n in (getattr(e, name) for e in profile.entries) if n is not None]
+    if name == "time":  # not of rounded ones: the verdict of --fail-over has the same sum
+        known = [e.modelled.time for e in profile.entries if e.modelled is not None]
+    else:
+        known = [n for n in (getattr(e, name) for e in profile.entries) if n is not None]
     return round(sum(known), 1) if known else None

@@ -14,7 +14,7 @@ from vknn.profiling.static_entry import NAMES, StaticEntry
 
 def driver_table(title: str, entries: Sequence[StaticEntry]) -> Table:
     """The driver's numbers of dispatches, a row each; those that spill in red."""
-    table = Table(title=escape(one_line(title)), title_justify="left")
+    table = Table(title=_plain(title), title_justify="left")
     for name in ("layers", "kernel", "what"):
         table.add_column(name, overflow="fold")
     for name in ("groups", "subgroups", *NAMES):
@@ -22,9 +22,7 @@ def driver_table(title: str, entries: Sequence[StaticEntry]) -> Table:
     for entry in entries:
         numbers = [getattr(entry, name) for name in ("subgroups", *NAMES)]
         table.add_row(
-            escape(one_line(", ".join(entry.layers))),
-            entry.kernel,
-            entry.label,
+            *map(_plain, (", ".join(entry.layers), entry.kernel, entry.label)),
             "x".join(map(str, entry.groups)),
             *("" if number is None else f"{number:,}" for number in numbers),
             style="red" if entry.spilling else None,
@@ -45,30 +43,41 @@ def counts_table(
     limit: int | None,
     time: float | None,
     assumptions: str,
+    remark: str = "",
 ) -> Table:
     """Counts of one invocation and modelled times of dispatches, with the sum of the times.
 
-    ``time``: the sum. ``assumptions``: what is written below.
+    ``time``: the sum. ``assumptions``, ``remark``: what is written below.
     """
     coarse = any(e.modelled is not None and e.modelled.coarse for e in entries)
     times = [e.modelled.time for e in entries if e.modelled is not None]
     caption = "an invocation's counts; bytes" + (f"; {assumptions}" if times else "")
     if coarse:
         caption += "; times are coarse: from the counts, not from machine code"
+    if remark:
+        caption += f"; {remark}"
     table = Table(
-        title=escape(one_line(title)), title_justify="left", caption=caption, caption_justify="left"
+        title=_plain(title),
+        title_justify="left",
+        caption=_plain(caption),
+        caption_justify="left",
     )
     for name in ("layers", "what"):
         table.add_column(name, overflow="fold")
     for name in _COLUMNS:
         table.add_column(name, justify="right", no_wrap=name not in ("bound", "flags"))
     for entry in entries[:limit]:
-        cells = (*_counted(entry), *_modelled(entry), ", ".join(entry.flags))
-        table.add_row(escape(one_line(", ".join(entry.layers))), entry.label, *cells)
+        cells = (*_counted(entry), *_modelled(entry), _plain(", ".join(entry.flags)))
+        table.add_row(_plain(", ".join(entry.layers)), _plain(entry.label), *cells)
     if times:
         whole = f"{sum(times):,.1f}" if time is not None else f"over {sum(times):,.1f}"
         table.add_row("all", *[""] * 9, whole)
     return table
+
+
+def _plain(text: str) -> str:
+    """Text of a file, which may hold anything, as a cell takes it: one line, without markup."""
+    return escape(one_line(text))
 
 
 def _counted(entry: StaticEntry) -> list[str]:

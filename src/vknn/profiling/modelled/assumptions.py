@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+
+from vknn.errors import VknnError
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,12 @@ class Assumptions:
     round_instructions: float = 8
 
     def scaled(self, factor: float) -> Assumptions:
-        """These with all latencies times a factor, to see what hangs on them."""
+        """These with all latencies times a factor, to see what hangs on them.
+
+        Raises VknnError for a factor that is no number above 0.
+        """
+        if not 0 < factor < math.inf:
+            raise VknnError(f"latencies times {factor!r}: a number above 0 is needed")
         return replace(
             self,
             memory_latency=self.memory_latency * factor,
