@@ -172,7 +172,7 @@ def test_a_keeper_that_is_killed(ray: Any, job: dict[str, Any], tmp_path: Path) 
 
 @pytest.mark.timeout(300)
 def test_memory_stays_flat(ray: Any, tmp_path: Path) -> None:
-    """4,000 rows of 600 KB, twelve times what the object store holds; workers start meanwhile."""
+    """12,000 rows of 600 KB, 36 times what the object store holds; workers start meanwhile."""
     model, layers = ray_jobs.write_model(tmp_path, "Sum", SUM)
     model.write_text(model.read_text().replace("0=8", "0=150000"))
 
@@ -187,7 +187,7 @@ def test_memory_stays_flat(ray: Any, tmp_path: Path) -> None:
         while not stop.wait(0.5):
             samples.append((time.monotonic(), used_memory()))
 
-    dataset = ray.data.range(4_000).map_batches(made, batch_format="pyarrow", batch_size=20)
+    dataset = ray.data.range(12_000).map_batches(made, batch_format="pyarrow", batch_size=20)
     with beside(measure):
         answers = scale.predict(
             dataset, model, id="id", layers=[layers], device="llvmpipe", workers=1
@@ -196,7 +196,7 @@ def test_memory_stays_flat(ray: Any, tmp_path: Path) -> None:
             int((np.stack(batch["out"]).reshape(-1) == 150_000 * (batch["id"] % 7)).sum())
             for batch in answers.iter_batches(batch_format="numpy")
         )
-    assert count == 4_000
+    assert count == 12_000
     begin, end = samples[0][0], samples[-1][0]
     early, late = begin + (end - begin) / 3, begin + (end - begin) * 2 / 3
     before = max(memory for when, memory in samples if early < when <= late)
