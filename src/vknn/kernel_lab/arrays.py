@@ -6,16 +6,14 @@ import math
 import os
 import stat
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 
 from vknn import bfloat16
 from vknn.errors import VknnError
 from vknn.named_files import named
+from vknn.npy_header import read_header
 
-#: Files of lab.json, GLSL and headers are small.
-MAX_HEADER = 10_000
 _NUMPY = {"bfloat16": "uint16", "bool": "bool"}
 
 
@@ -61,8 +59,7 @@ def read_array(folder: Path, name: str, dtype: np.dtype, count: int) -> np.ndarr
     path = regular_file(folder, name)
     try:
         with open(path, "rb") as file:
-            version = np.lib.format.read_magic(file)
-            shape, fortran, found = _header(file, version)
+            shape, fortran, found = read_header(file)
             size = os.fstat(file.fileno()).st_size - file.tell()
             if found.hasobject:
                 raise ValueError("it holds Python objects, which are never read")
@@ -75,15 +72,3 @@ def read_array(folder: Path, name: str, dtype: np.dtype, count: int) -> np.ndarr
             return np.fromfile(file, dtype, count)
     except (ValueError, TypeError, EOFError, SyntaxError) as error:
         raise VknnError(f"{path}: {error}") from error
-
-
-def _header(file: IO[bytes], version: tuple[int, int]) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Shape, order and dtype of a .npy file."""
-    readers = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    if version not in readers:
-        raise ValueError(f"a .npy file of version {version[0]}.{version[1]} is not known")
-    shape, fortran, dtype = readers[version](file, max_header_size=MAX_HEADER)
-    return shape, fortran, dtype

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from vknn.answers import Recipe
 from vknn.answers.looking import PictureInput, in_batch
 from vknn.errors import InputError, VknnError
 from vknn.formats import TensorSpec
+from vknn.npy_header import read_header
 from vknn.pictures import ImageOptions, Placement, open_picture
 from vknn.scale.optional import arrow
 from vknn.scale.outcome import without_frames
@@ -91,7 +93,13 @@ class InputColumn:
 def _array_in(contents: bytes, column: str) -> np.ndarray:
     """The array of a .npy's bytes. Raises InputError."""
     try:
-        found: np.ndarray = np.load(io.BytesIO(contents), allow_pickle=False)
+        file = io.BytesIO(contents)
+        shape, _, dtype = read_header(file)
+        size = len(contents) - file.tell()
+        if math.prod(shape) * dtype.itemsize > size:  # before memory is taken for it
+            raise ValueError(f"it is cut off: {size} bytes for {dtype}{list(shape)}")
+        file.seek(0)
+        found: np.ndarray = np.load(file, allow_pickle=False)
     except Exception as error:  # NumPy's readers of damaged files raise errors of many kinds
         raise InputError(
             f"column {column!r} holds no NumPy array that can be read: {error}"

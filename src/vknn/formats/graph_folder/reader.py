@@ -25,6 +25,7 @@ from vknn.formats.graph_folder.writer import ARRAYS, VERSION
 from vknn.formats.regular_file import refuse_special
 from vknn.graph import DType, Quantization
 from vknn.host_memory import allowed_host_memory
+from vknn.npy_header import read_header
 
 _MAX_JSON_BYTES = 1 << 28
 #: What NumPy and Python say of archives and arrays that are none.
@@ -156,14 +157,7 @@ class _Arrays:
         assert self._archive is not None
         try:
             with self._archive.open(member) as file:
-                version = np.lib.format.read_magic(file)
-                read = {
-                    (1, 0): np.lib.format.read_array_header_1_0,
-                    (2, 0): np.lib.format.read_array_header_2_0,
-                }.get(version)
-                if read is None:
-                    raise ValueError(f"version {version} of NumPy's format")
-                found, fortran, own = read(file)
+                found, fortran, own = read_header(file)
                 if found != shape or own.newbyteorder("=") != wanted or own.hasobject:
                     raise ValueError(f"it is {own}{list(found)}, not {wanted}{list(shape)}")
                 data = file.read(math.prod(shape) * wanted.itemsize)

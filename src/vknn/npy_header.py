@@ -1,0 +1,29 @@
+"""Headers of .npy files: what an array is, before memory is taken for it.
+
+NumPy Enhancement Proposal 1 "A Simple File Format for NumPy Arrays".
+"""
+
+from __future__ import annotations
+
+from typing import IO
+
+import numpy as np
+
+#: Bytes of a header at most.
+MAX_HEADER = 10_000
+
+
+def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """Shape, whether the order is Fortran's, and dtype of a .npy file, read from its beginning.
+
+    Raises ValueError, TypeError, EOFError or SyntaxError for what is none.
+    """
+    version = np.lib.format.read_magic(file)
+    readers = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }
+    if version not in readers:
+        raise ValueError(f"a .npy file of version {version[0]}.{version[1]} is not known")
+    shape, fortran, dtype = readers[version](file, max_header_size=MAX_HEADER)
+    return shape, fortran, dtype
