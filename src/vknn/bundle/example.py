@@ -3,7 +3,7 @@
     |got - expected| <= absolute + relative |expected|
 
 for each element of an output. Both numbers follow from ``error_draws``: they hold the largest
-differences of all draws and an eighth more, element by element, and of the pairs that do they are
+differences of all draws and a 64th more, element by element, and of the pairs that do they are
 the one with the least allowed to the largest elements and on average. A part in proportion suits
 outputs whose large elements err more than their small ones, as behind a softmax; of few elements,
 of which draws may hit none well, there is none, and the bound is at least four times the draws'
@@ -45,7 +45,7 @@ _SHARES = (0.0, *(2.0**-k for k in range(1, 25)))
 _FEW = 1.0 / 16.0
 #: Times the largest draws that is allowed: where errors take a classifier's answer away, every draw
 #: comes to the same difference, and a device's rounding to a little more or less of it.
-_MARGIN = 1.125
+_MARGIN = 1.0 + 2.0**-6
 #: Below the smallest normal number a device may flush to zero.
 _TINY = 1.2e-38
 #: Numbers below it are below MOST_TOLERANCE as the float32 that is written.
