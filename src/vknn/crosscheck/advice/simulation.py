@@ -33,7 +33,7 @@ class Simulation:
         changed: dict[Value, np.ndarray] = {}
         for node in self._graph.nodes:
             short = narrow(node)
-            if not short and changed.keys().isdisjoint(node.inputs):
+            if not short and not any(value in changed for value in node.inputs):
                 continue
             run_limits.check()
             results = self._computed(node, changed, short)

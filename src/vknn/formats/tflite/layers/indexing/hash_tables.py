@@ -14,7 +14,7 @@ from vknn.ops.indexing.hash_table import FindKeys, SortKeys
 @operator("HASHTABLE", inputs=0)
 def handle(c: Context) -> Value:
     """The number of a table."""
-    return c.constant(np.int64(c.state.resources.number(c.operator)), "handle")
+    return c.constant(np.array(c.state.resources.number(c.operator), np.int64), "handle")
 
 
 @operator("HASHTABLE_IMPORT", inputs=3, outputs=0)

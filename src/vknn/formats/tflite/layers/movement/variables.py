@@ -19,7 +19,7 @@ from vknn.ops.movement.shape import Slice
 @operator("VAR_HANDLE", inputs=0)
 def handle(c: Context) -> Value:
     """The number of a variable."""
-    return c.constant(np.int64(c.state.resources.number(c.operator)), "handle")
+    return c.constant(np.array(c.state.resources.number(c.operator), np.int64), "handle")
 
 
 @operator("READ_VARIABLE", takes_quantized=True)
