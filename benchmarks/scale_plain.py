@@ -48,14 +48,14 @@ class Sleep:
 
 
 @contextlib.contextmanager
-def cluster(processors: int = 4, **resources: float) -> Iterator[Any]:
+def cluster(processors: int = 4) -> Iterator[Any]:
     """Ray on this machine, as a small local start has it, offering so many processors."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
 
     ray.init(
         address="local", num_cpus=processors, include_dashboard=False, logging_level="error",
-        log_to_driver=False, resources=resources,
+        log_to_driver=False,
     )  # fmt: skip
     try:
         yield ray

@@ -33,9 +33,8 @@ def prepare(kit: Path, work: Path) -> dict[str, str]:
     try:
         unpack_wheels(kit / "wheels", work / "packages")
     except (OSError, EOFError, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile) as error:
-        why = (str(error).splitlines() or [type(error).__name__])[
-            0
-        ]  # tarfile's has a line a format
+        lines = str(error).splitlines()  # tarfile's has one for each format
+        why = lines[0] if lines else type(error).__name__
         raise Unfit(f"the kit's wheels cannot be unpacked: {why}") from error
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VKNN_"))}
     for name in ("VKNN_NULL_DEVICE", "VKNN_DISABLE"):

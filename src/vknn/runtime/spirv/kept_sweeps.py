@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -47,11 +48,16 @@ def kept_sweep(spirv: bytes, constants: Integers, later: Later | None = None) ->
 def _write(path: Path, module: bytes) -> None:
     """A new file, whose sum tells whether it is whole; a damaged one is replaced in one step."""
     try:
-        with open(path, "xb") as file:
+        with open(path, "xb", opener=_own) as file:
             file.write(modules.with_sum(module))
     except OSError:  # it is there, or its folder is not
         modules.write_cached(path, module)
     _prune(path.parent)
+
+
+def _own(path: str, flags: int) -> int:
+    """A file that nobody else writes, whatever the process gives to new ones."""
+    return os.open(path, flags, 0o600)
 
 
 @functools.lru_cache(maxsize=256)
