@@ -70,7 +70,10 @@ class BinReader:
         self._path = path
         self.position = 0
         try:
-            self._missing = not path.exists()
+            path.stat()  # exists() tells both errors apart up to Python 3.13 only
+            self._missing = False
+        except (FileNotFoundError, NotADirectoryError):
+            self._missing = True
         except OSError as error:  # no name of a file, or in a folder that cannot be searched
             raise ModelFormatError(f"cannot be read: {error.strerror}", file=str(path)) from error
         if self._missing and required:

@@ -118,7 +118,7 @@ class SearchSorted(Op):
                 before &= ~np.isnan(key)
             before &= low < high
             low, high = np.where(before, middle + 1, low), np.where(before, high, middle)
-        return (low,)
+        return (low.astype(np.int32, copy=False),)  # NumPy 1 widens scalars by integers
 
 
 @attributes

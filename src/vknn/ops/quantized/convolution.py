@@ -114,14 +114,15 @@ class Requantized(Op):
         shape[self.channel_axis] = -1
         total = sums.astype(np.int64)
         if bias is not None:
-            total = total + _as_int64(bias).reshape(shape)
+            total += _as_int64(bias).reshape(shape)
         total = total if self.rounding in LONG_SUMS else fp.wrapped(total)
         if self.rounding == "twice":
             total = _twice(total, multiplier, shift, shape)
         elif self.rounding != "none":
             total = _MULTIPLY[self.rounding](total, multiplier.reshape(shape), shift.reshape(shape))
-        y = np.clip(fp.wrapped(total + self.zero_out), self.low, self.high)
-        return np.asarray(y.astype(self.dtype.numpy))
+        total += self.zero_out
+        y = fp.wrapped(total)
+        return np.asarray(np.clip(y, self.low, self.high, out=y).astype(self.dtype.numpy))
 
 
 def _twice(

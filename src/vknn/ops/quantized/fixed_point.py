@@ -49,9 +49,10 @@ def doubling_high_multiply(a: Ints, b: Ints, bits: int = 32) -> np.ndarray:
     least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     product = a * b
     half = np.int64(1) << (bits - 2)
-    nudged = product + np.where(product >= 0, half, 1 - half)
+    product += np.where(product >= 0, half, 1 - half)
     # The division truncates: shift the magnitude.
-    high = np.sign(nudged) * (np.abs(nudged) >> (bits - 1))
+    high = np.sign(product)
+    high *= np.abs(product) >> (bits - 1)
     return np.where((a == least) & (b == least), most, high)
 
 
