@@ -19,6 +19,13 @@ PROFILING = {
     "xe kernel driver), and try INTEL_DEBUG=no-oaconfig": (
         "profiling/test_counters.py::test_the_switch_that_a_driver_needs"
     ),
+    "update it, or choose another device": (
+        "cli/test_bad_drivers.py::test_a_compiler_that_does_not_return"
+    ),
+    "`vknn devices` tries each apart": (
+        "cli/test_bad_drivers.py::test_a_driver_that_the_profile_does_not_reach"
+    ),
+    "--time-limit takes a number of seconds above 0": "cli/test_bad_drivers.py::test_time_limits",
     "--capture-file needs --capture": "profiling/test_renderdoc.py::test_capture_file_alone",
     "a device is open, and RenderDoc sees only those that are opened after it: close all sessions "
     "first": "profiling/test_renderdoc.py::test_a_session_that_is_open",

@@ -16,11 +16,13 @@ from vknn.cli.output import progress, show, write_json
 from vknn.cli.profile_limits import measuring, note_missing, read_limits
 from vknn.cli.profile_modes import RUNS, WARMUP, mode_of
 from vknn.cli.versus import add_versus, refuse_alone, run_versus
+from vknn.cli.watched import add_time_limit, time_limit, watched
 from vknn.errors import VknnError
 from vknn.profiling import ASSUMPTIONS, StaticProfile, profile, static, static_difference
 from vknn.profiling.comparison.turns import wait_for_turn
 from vknn.profiling.modelled import known_machine
 from vknn.runtime.pipeline_statistics import FEATURE
+from vknn.runtime.precompile import COMPILE_SECONDS
 from vknn.session import Session
 
 
@@ -85,6 +87,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.json",
         help="show what is different from a static profile that --json wrote",
     )
+    add_time_limit(group, COMPILE_SECONDS, "compiles one pipeline")
 
 
 def add_table(parser: argparse.ArgumentParser) -> None:
@@ -118,9 +121,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _measured(args: argparse.Namespace) -> None:
-    for name in ("isa", "latencies", "against"):
+    for name in ("isa", "latencies", "against", "time_limit"):
         if getattr(args, name) is not None:
-            raise VknnError(f"--{name} needs --static")
+            raise VknnError(f"--{name.replace('_', '-')} needs --static")
     if args.device_limits is not None and args.save is None and args.html is None:
         raise VknnError("--device-limits needs --save or --html")
     limits = read_limits(args.device_limits)  # before anything is measured
@@ -174,11 +177,16 @@ def _static(args: argparse.Namespace) -> int:
     if not 0 < factor < math.inf:
         raise VknnError("--latencies takes a number above 0")
     assumed = ASSUMPTIONS.scaled(factor)
+    limit = time_limit(args, COMPILE_SECONDS)
     before = None if args.against is None else StaticProfile.load(args.against)
-    with opened(args) as session:
-        sizes = shapes(args, session)
-        feeds = read_feeds(args, session)
-        result = static(session, feeds, shapes=sizes, isa=args.isa, assumptions=assumed)
+
+    def profiled() -> str:
+        with opened(args) as session:
+            sizes = shapes(args, session)
+            feeds = read_feeds(args, session)
+            return static(session, feeds, shapes=sizes, isa=args.isa, assumptions=assumed).to_json()
+
+    result = StaticProfile.from_json(watched(profiled, limit))
     found = None if before is None else static_difference(before, result)
     if args.json:
         write_json((found or result).to_json())
