@@ -40,6 +40,14 @@ def test_devices_says_what_it_is() -> None:
     assert "computes nothing" in device["rejection"]
 
 
+def test_names_have_no_blanks_around_them() -> None:
+    """NVK's shim tells no chip: the driver's name for it ends with a blank."""
+    path = os.environ["PYTHONPATH"]
+    done = start("nv172", ["-m", "vknn", "devices", "--json"], PYTHONPATH=path)
+    (device,) = json.loads(done.stdout)
+    assert device["name"] == "NVK"
+
+
 def test_its_address_means_it(model: Path) -> None:
     """RADV tells it by VK_EXT_pci_bus_info, and makes the UUID of it."""
     (device,) = json.loads(vknn("devices", "--json").stdout)

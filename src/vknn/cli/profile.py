@@ -6,7 +6,7 @@ import argparse
 import math
 from pathlib import Path
 
-from vknn.cli.arguments import add_inputs, add_model, add_runs, add_signature, opened, shapes
+from vknn.cli.arguments import add_inputs, add_model, add_runs, add_signature, opened, rows, shapes
 from vknn.cli.capture import add_capture, refuse_half_capture, run_capture
 from vknn.cli.compare import add_verdict
 from vknn.cli.compare_static import static_verdict
@@ -95,7 +95,7 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sort", choices=("plan", "time"), default="plan", help="order of the table (plan)"
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="show only the first N rows")
+    parser.add_argument("--limit", type=rows, metavar="N", help="show only the first N rows")
 
 
 def run(args: argparse.Namespace) -> int:
