@@ -69,6 +69,12 @@ def test_commands_refuse_it_unless_asked(command: str, model: Path) -> None:
     assert "computes nothing" in done.stderr and done.stdout == ""
 
 
+def test_tune_has_no_times_of_it(model: Path) -> None:
+    done = on_the_model("tune", model, "--null-device")
+    assert done.returncode == 1 and done.stdout == ""
+    assert "computes nothing: it has no times to measure" in done.stderr
+
+
 def test_run_takes_it_when_asked(model: Path) -> None:
     done = on_the_model("run", model, "--null-device")
     assert done.returncode == 0, done.stderr

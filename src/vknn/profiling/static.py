@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,7 +204,10 @@ def static(
             (x, analysis.compiled(x, limits, texts=texts or isa is not None)) for x in executables
         ]
         if isa is not None:
-            _write_texts(Path(isa), [compiled for _, own in made for compiled in own])
+            written = _write_texts(Path(isa), [c for _, own in made for c in own])
+            if made and not written:
+                text = f"{limits.name} gives no texts of its compiler: {os.fspath(isa)} has none"
+                warnings.warn(text, RuntimeWarning, stacklevel=2)
         entries = tuple(
             entry
             for x, own in made
@@ -237,13 +241,16 @@ def _make_folder(folder: Path) -> None:
         raise VknnError(f"{folder}: the compiler's texts cannot be written into this folder")
 
 
-def _write_texts(folder: Path, made: Sequence[analysis.Compiled]) -> None:
-    """<number>-<kernel>.<form>.txt for each dispatch and each form that the driver gives."""
+def _write_texts(folder: Path, made: Sequence[analysis.Compiled]) -> int:
+    """Number of <number>-<kernel>.<form>.txt, one for each form that the driver gives."""
+    written = 0
     for number, compiled in enumerate(made):
         for form, text in compiled.pipeline.texts.items():
             name = f"{number:03}-{_plain(compiled.dispatch.kernel)}.{_plain(form)}.txt"
             with named(folder / name):
                 (folder / name).write_text(text, encoding="utf-8")
+            written += 1
+    return written
 
 
 def _plain(text: str) -> str:
