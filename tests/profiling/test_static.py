@@ -76,6 +76,7 @@ def test_a_driver_that_does_not_tell(tmp_path: Path) -> None:
         (["--isa", "folder"], "--isa needs --static"),
         (["--latencies", "2"], "--latencies needs --static"),
         (["--static", "--latencies", "0"], "--latencies takes a number above 0"),
+        (["--static", "--latencies", "1e300"], "a number above 0, and at most 1,000,000"),
         (["--against", "old.json"], "--against needs --static"),
         (["--static", "--fail-over", "5%"], "--fail-over needs --versus"),
         (["--against", "old.json", "--fail-over", "5%"], "--fail-over needs --versus"),

@@ -92,7 +92,7 @@ PROFILING = {
     "no peer is called {}; known: {}": (
         "profiling/test_bench.py::test_a_peer_runs_in_turn_and_agrees"
     ),
-    "--latencies takes a number above 0": (
+    "--latencies takes a number above 0, and at most {}": (
         "profiling/test_static.py::test_options_of_static_alone"
     ),
     "--{} needs --static": "profiling/test_static.py::test_options_of_static_alone",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 
 from vknn.cli.arguments import add_inputs, add_model, add_runs, add_signature, opened, rows, shapes
@@ -24,6 +23,9 @@ from vknn.profiling.modelled import known_machine
 from vknn.runtime.pipeline_statistics import FEATURE
 from vknn.runtime.precompile import COMPILE_SECONDS
 from vknn.session import Session
+
+#: The largest factor of the latencies that are assumed.
+_MOST_LATENCIES = 1_000_000
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -174,8 +176,8 @@ def _asks(args: argparse.Namespace, session: Session) -> bool:
 def _static(args: argparse.Namespace) -> int:
     """The profile or the difference; 1 where that is above --fail-over."""
     factor = 1.0 if args.latencies is None else args.latencies
-    if not 0 < factor < math.inf:
-        raise VknnError("--latencies takes a number above 0")
+    if not 0 < factor <= _MOST_LATENCIES:
+        raise VknnError(f"--latencies takes a number above 0, and at most {_MOST_LATENCIES:,}")
     assumed = ASSUMPTIONS.scaled(factor)
     limit = time_limit(args, COMPILE_SECONDS)
     before = None if args.against is None else StaticProfile.load(args.against)
