@@ -36,7 +36,8 @@ def side_tables(documents: Sequence[Mapping[str, Any]]) -> str:
     parts = []
     for document in documents:
         about = ", ".join(f"{name} {document.get(name, '')}" for name in ENGINES)
-        head = f"**{document['null']}** ({document['device'].strip()}), {document['precision']}, {about}:"
+        null, device = document["null"], document["device"].strip()
+        head = f"**{null}** ({device}), {document['precision']}, {about}:"
         parts += [head, _counts(document), _compilers(document), *_sensitivity(document)]
     lines = [f"- {line}" for line in dict.fromkeys(a for d in documents for a in d["assumptions"])]
     return "\n\n".join([*parts, "\n".join(lines)])
