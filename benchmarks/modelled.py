@@ -77,7 +77,14 @@ def _arguments() -> argparse.Namespace:
     add("--results", type=Path, default=RESULTS, help=f"where it is kept ({RESULTS})")
     add("--read", action="store_true", help="show what is kept in place of counting")
     add("--update-docs", action="store_true", help="put the tables into docs/gpu.md")
-    return parser.parse_args()
+    args = parser.parse_args()
+    for name in ("folder", "wheel"):
+        folder = getattr(args, name)
+        if folder is not None and not folder.is_dir() and not args.read:
+            parser.error(f"--{name}: there is no folder {folder}")
+    if args.runs < 0:
+        parser.error(f"--runs: {args.runs} is below 0")
+    return args
 
 
 def _document(args: argparse.Namespace, device: str) -> dict[str, Any]:

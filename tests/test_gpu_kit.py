@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -173,12 +174,36 @@ def test_packages_that_are_left_out(tmp_path: Path) -> None:
         kit_packing._leave_out(tmp_path, ["numpy"])
 
 
+def test_a_package_that_the_kit_lacks_is_told_before_the_wheel_is_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import debian
+    import kit_packing
+
+    def fetched(folder: Path, version: str) -> None:
+        folder.mkdir()
+        (folder / "numpy-2.5.5-cp312-cp312-any.whl").touch()
+
+    monkeypatch.setattr(kit_packing, "_add_wheels", fetched)
+    monkeypatch.setattr(kit_packing, "NETWORKS", tmp_path)
+    monkeypatch.setattr(kit_packing, "_add_networks", lambda _: pytest.fail("told late"))
+    with pytest.raises(debian.Unavailable, match="no package 'nunpy'; it holds numpy"):
+        kit_packing.pack(tmp_path / "kit.tar", "3.12", ["nunpy"])
+
+
+def test_what_the_wheel_needs_is_read() -> None:
+    import kit_packing
+
+    needed = {re.split("[<>=]", text)[0] for text in kit_packing._requirements()}
+    assert {"numpy", "vulkan", "ml_dtypes"} <= needed
+
+
 def test_a_kit_that_is_too_large_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import kit_packing
 
-    for part in ("networks", "tests", "libraries", "wheels"):
+    for part in ("networks", "tests", "libraries", "wheels", "vknn"):
         monkeypatch.setattr(kit_packing, f"_add_{part}", lambda *arguments: None)
     monkeypatch.setattr(kit_packing, "MOST_BYTES", 1000)
     monkeypatch.setattr(kit_packing, "NETWORKS", tmp_path)

@@ -66,11 +66,12 @@ def pack(target: Path, version: str, without: Sequence[str] = ()) -> int:
         kit = Path(temporary) / NAME
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(SOURCE, kit, ignore=ignored)
+        _add_wheels(kit / "wheels", version)
+        _leave_out(kit / "wheels", without)  # before minutes of building
         _add_networks(kit / "networks")
         _add_tests(kit)
         _add_libraries(kit / "libraries")
-        _add_wheels(kit / "wheels", version, Path(temporary) / "source")
-        _leave_out(kit / "wheels", without)
+        _add_vknn(kit / "wheels", Path(temporary) / "source")
         (kit / "packed.json").write_text(json.dumps(_made_from(version), indent=1) + "\n")
         size = sum(path.stat().st_size for path in kit.rglob("*") if path.is_file())
         if size > MOST_BYTES:
@@ -154,9 +155,26 @@ def _library(root: Path, name: str) -> Path | None:
     return next((path for path in sorted(root.rglob(name)) if path.exists()), None)
 
 
-def _add_wheels(folder: Path, version: str, source: Path) -> None:
-    """vknn's wheel, built from the tree, and those of all that it needs from the index."""
-    python = _python()
+def _add_wheels(folder: Path, version: str) -> None:
+    """Wheels of all that vknn and the kit need, from the index."""
+    prepare.say(f"fetching wheels for Python {version}")
+    download = [_python(), "-m", "pip", "download", "--quiet", "--only-binary=:all:"]
+    download += ["--python-version", version, "--implementation", "cp", "--dest", str(folder)]
+    download += [part for name in PLATFORMS for part in ("--platform", name)]
+    old = OLD_PYTHON if int(version.partition(".")[2]) < 11 else ()
+    _pip([*download, *_requirements(), *PACKAGES, *old])
+    _pip([*download, "--no-deps", "ncnn"])  # what it needs beside numpy is for its converters
+
+
+def _requirements() -> list[str]:
+    """What vknn's wheel needs, as pyproject.toml lists it (Python 3.10 has no tomllib)."""
+    text = (prepare.ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    listed = text.partition("\ndependencies = [\n")[2].partition("\n]")[0]
+    return re.findall(r'^ *"([^"]+)"', listed, re.MULTILINE)
+
+
+def _add_vknn(folder: Path, source: Path) -> None:
+    """vknn's wheel, built from the tree."""
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "_spirv")
     source.mkdir()
     for name in BUILT_FROM:
@@ -166,27 +184,25 @@ def _add_wheels(folder: Path, version: str, source: Path) -> None:
         else:
             shutil.copy(path, source / name)
     prepare.say("building vknn's wheel")
-    wheel = [python, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet"]
+    wheel = [_python(), "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet"]
     _pip([*wheel, "--wheel-dir", str(folder), str(source)])
     (built,) = folder.glob("vknn-*.whl")
-    prepare.say(f"fetching wheels for Python {version}")
-    download = [python, "-m", "pip", "download", "--quiet", "--only-binary=:all:"]
-    download += ["--python-version", version, "--implementation", "cp", "--dest", str(folder)]
-    download += [part for name in PLATFORMS for part in ("--platform", name)]
-    old = OLD_PYTHON if int(version.partition(".")[2]) < 11 else ()
-    _pip([*download, str(built), *PACKAGES, *old])
-    _pip([*download, "--no-deps", "ncnn"])  # what it needs beside numpy is for its converters
     _shrink(built)
 
 
 def _leave_out(folder: Path, packages: Sequence[str]) -> None:
     """Removal of the wheels of these packages."""
+    held = {_normal(path.name.partition("-")[0]): path for path in folder.glob("*.whl")}
     for name in packages:
-        found = list(folder.glob(f"{name.replace('-', '_')}-*.whl"))
-        if not found:
-            raise Unavailable(f"the kit holds no package {name!r}")
-        for path in found:
-            path.unlink()
+        wheel = held.pop(_normal(name), None)
+        if wheel is None:
+            raise Unavailable(f"the kit holds no package {name!r}; it holds {', '.join(held)}")
+        wheel.unlink()
+
+
+def _normal(name: str) -> str:
+    """The name of a package as indexes write it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _shrink(wheel: Path) -> None:

@@ -36,8 +36,9 @@ def side_tables(documents: Sequence[Mapping[str, Any]]) -> str:
     parts = []
     for document in documents:
         about = ", ".join(f"{name} {document.get(name, '')}" for name in ENGINES)
-        head = f"**{document['null']}** ({document['device']}), {document['precision']}, {about}:"
-        parts += [head, _counts(document), _compilers(document)]
+        null, device = document["null"], document["device"].strip()
+        head = f"**{null}** ({device}), {document['precision']}, {about}:"
+        parts += [head, _counts(document), _compilers(document), *_sensitivity(document)]
     lines = [f"- {line}" for line in dict.fromkeys(a for d in documents for a in d["assumptions"])]
     return "\n\n".join([*parts, "\n".join(lines)])
 
@@ -81,6 +82,37 @@ def _means(networks: Mapping[str, Any], cards: Sequence[str]) -> list[list[str]]
 def _share(pairs: Sequence[Sequence[float | None]]) -> str:
     shares = [ours / theirs for ours, theirs in pairs if ours and theirs]
     return f"{statistics.geometric_mean(shares):.2f}" if shares else ""
+
+
+def _sensitivity(document: Mapping[str, Any]) -> list[str]:
+    """Lines on what scaled latencies change of the times by code; none where there are none."""
+    sides = {n: [e.get(engine, {}) for engine in ENGINES] for n, e in document["networks"].items()}
+    assumed = {name: [side.get("code_us") for side in pair] for name, pair in sides.items()}
+    if not _share(list(assumed.values())):
+        return []
+    lines = []
+    for factor in dict.fromkeys(f for p in sides.values() for s in p for f in _scaled(s)):
+        pairs = {name: [_scaled(side).get(factor) for side in pair] for name, pair in sides.items()}
+        turned = [
+            name
+            for name, pair in pairs.items()
+            if all([*pair, *assumed[name]]) and _ahead(pair) != _ahead(assumed[name])
+        ]
+        lines.append(
+            f"Latencies times {factor}: vknn's share by code is {_share(list(pairs.values()))} "
+            f"in place of {_share(list(assumed.values()))}; who is ahead changes in "
+            f"{', '.join(turned) or 'no network'}."
+        )
+    return ["\n".join(lines)] if lines else []
+
+
+def _scaled(side: Mapping[str, Any]) -> Mapping[str, float]:
+    return side.get("code_scaled_us") or {}
+
+
+def _ahead(pair: Sequence[float]) -> bool:
+    """Whether vknn is ahead."""
+    return pair[0] < pair[1]
 
 
 def _compilers(document: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from vknn.profiling.modelled import ASSUMPTIONS as MODEL
 from vknn.profiling.static import NAMES
 
 from .cards import ON_THE_PROCESSOR
@@ -22,6 +23,7 @@ ASSUMPTIONS = (
     "counted: all but times; compiler, limits and memory types are the driver's own",
     "host: the least of several runs without the layer, on a device that takes no time",
     "by code: dispatches alone, without gaps, by machine code as vknn profile --static models it",
+    f"by code, {MODEL}",
     "by code: without dispatches whose loops end by what buffers hold, which read as zeros",
     "us of a card: costs of docs/gpu.md; kernels are taken to be as good as ncnn's of their kind",
     "bytes: all that is bound, once a dispatch; no cache keeps any from one dispatch to the next",

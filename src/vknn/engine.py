@@ -125,7 +125,7 @@ class Engine:
         names of further values that are wanted; ``outputs`` False: they are all. ``kept``: names of
         what comes as a DeviceTensor where it lies on the device as the user would see it.
         """
-        feeds = self.model.complete(feeds if type(feeds) is dict else self._named(feeds))
+        feeds = self.model.complete(feeds if type(feeds) is dict else self.named(feeds))
         timeout = self.timeout if timeout is None else timeout
         wanted = (tuple(blobs), outputs) if blobs or not outputs else None
         if timeout is None:
@@ -216,21 +216,21 @@ class Engine:
 
     def prepared(self, feeds: Any) -> tuple[Program, dict[str, Any]]:
         """The program for these inputs, and the arrays for its graph; the caller has the lock."""
-        return self._encoded(self.model.complete(self._named(feeds)))
+        return self._encoded(self.model.complete(self.named(feeds)))
 
     def run_within(self, feeds: Any, limit: RunLimit, kept: Collection[str]) -> dict[str, Any]:
         """A run with a stream's limit; the caller has the lock."""
-        return self._run(self.model.complete(self._named(feeds)), limit, None, kept)
+        return self._run(self.model.complete(self.named(feeds)), limit, None, kept)
 
     def program(self, feeds: Mapping[str, Any]) -> Program:
         """The compiled program for inputs of these shapes (compiling it where needed)."""
-        feeds = self.model.complete(self._named(feeds))
+        feeds = self.model.complete(self.named(feeds))
         with self.lock, within(self._new_limit()):
             return self._compiled(feeds)[0]
 
     def graph(self, feeds: Mapping[str, Any]) -> Graph:
         """The graph of the model for inputs of these shapes, before any pass."""
-        feeds = host_arrays(self.model.complete(self._named(feeds)))
+        feeds = host_arrays(self.model.complete(self.named(feeds)))
         types, values = self._types(feeds, self._checked(feeds))
         with within(self._new_limit()), shapes_named(self.model, types):
             graph = self.model.build(types, values)
@@ -240,7 +240,7 @@ class Engine:
 
     def encode(self, feeds: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The arrays as the graph takes them, with the state as it is; checks names and types."""
-        feeds = host_arrays(self.model.complete(self._named(feeds)))
+        feeds = host_arrays(self.model.complete(self.named(feeds)))
         arrays = {n: on_host(n, a, "a tool asks") for n, a in self._checked(feeds).items()}
         with self.lock:
             held = self._state.present(self.model)
@@ -305,7 +305,7 @@ class Engine:
         threads = "threads" not in self.target.options.disabled
         return RunLimit(threads=threads, memory=self.target.memory_limit)
 
-    def _named(self, feeds: Any) -> Mapping[str, Any]:
+    def named(self, feeds: Any) -> Mapping[str, Any]:
         """Inputs by name; of a model that has one input, whatever it is without its name."""
         if isinstance(feeds, Mapping):
             return feeds

@@ -31,7 +31,7 @@ def choose_device(selector: str, disable: Collection[str] = ()) -> Device | None
     if is_host(selector):
         return None
     try:
-        return open_device("auto" if selector == "vulkan" else selector, disable)
+        return open_device(selector, disable)
     except DeviceError as error:
         if selector != "auto":
             raise

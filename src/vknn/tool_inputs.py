@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from vknn.errors import InputError, naming
 from vknn.formats import TensorSpec
 from vknn.precision import Precision
 from vknn.runtime import Device
-from vknn.session import Session, by_signature
+from vknn.session import Session, by_signature, engine_of
 
 Path = str | os.PathLike[str]
 Shapes = Mapping[str, tuple[int, ...]]
@@ -66,25 +67,57 @@ def complete_feeds(
 ) -> dict[str, np.ndarray]:
     """``inputs`` and, for inputs that it lacks, the model's own arrays and numbers or random ones.
 
-    Their shapes come from ``shapes`` or else from the model, be it as a hint. Raises InputError
-    where neither says a shape, and for names that the model does not have.
+    Of a model with one input an array may stand without its name. Their shapes come from ``shapes``
+    or else from the model, be it as a hint. Raises InputError where neither says a shape, and for
+    names that the model does not have.
     """
+    given = {} if inputs is None else dict(engine_of(session).named(inputs))
+    shapes = checked_shapes(shapes)
     known = {spec.name for spec in session.inputs}
-    unknown = sorted({*(inputs or {}), *(shapes or {})} - known)
+    unknown = sorted({*given, *shapes} - known, key=str)
     if unknown:
         names = ", ".join(repr(spec.name) for spec in session.inputs) or "none"
         raise InputError(f"unknown input {', '.join(map(repr, unknown))} (the inputs: {names})")
-    random = np.random.default_rng(seed)
-    feeds = dict(inputs or {})
+    random = _random(seed)
+    feeds = given
     for spec in session.inputs:
-        if spec.name in session.model.recorded and spec.name not in {*feeds, *(shapes or {})}:
+        if spec.name in session.model.recorded and spec.name not in {*feeds, *shapes}:
             feeds[spec.name] = session.model.recorded[spec.name]
         elif spec.name in session.model.defaults and spec.name not in feeds:
             feeds[spec.name] = np.full((1,), session.model.defaults[spec.name], spec.dtype)
         elif spec.name not in feeds:
             hint = likely_shape(session, spec)
-            feeds[spec.name] = random_array(spec, (shapes or {}).get(spec.name, hint), random)
+            feeds[spec.name] = random_array(spec, shapes.get(spec.name, hint), random)
     return feeds
+
+
+def checked_shapes(shapes: Any, least: int = 0) -> dict[str, tuple[int, ...]]:
+    """Shapes by name that a user gave, each of sizes from ``least`` on; raises InputError."""
+    if shapes is None:
+        return {}
+    if not isinstance(shapes, Mapping):
+        raise InputError(f"shapes are a mapping of names, not {shapes!r:.80}")
+    return {name: _checked_shape(name, dims, least) for name, dims in shapes.items()}
+
+
+def _checked_shape(name: Any, dims: Any, least: int) -> tuple[int, ...]:
+    sizes = dims.tolist() if isinstance(dims, np.ndarray) else dims
+    whole = isinstance(sizes, Sequence) and not isinstance(sizes, str | bytes)
+    if not whole or not all(isinstance(d, int | np.integer) and d is not True for d in sizes):
+        raise InputError(f"the shape of input {name!r:.200} is {dims!r:.80}, not whole numbers")
+    if any(not least <= d < 1 << 31 for d in sizes):
+        raise InputError(
+            f"the shape of input {name!r:.200} is {tuple(sizes)!s:.200}: sizes are {least} to "
+            f"{(1 << 31) - 1:,}"
+        )
+    return tuple(int(d) for d in sizes)
+
+
+def _random(seed: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        raise InputError(f"seed={seed!r:.80}: expected a whole number from 0 on") from None
 
 
 def needed_inputs(session: Session, given: Container[str] = ()) -> list[TensorSpec]:

@@ -226,6 +226,26 @@ def test_tables_of_two_engines() -> None:
     assert text.endswith("- as is")
 
 
+def test_what_latencies_change() -> None:
+    """The one network's order turns where they are halved, the other's never."""
+
+    def engine(halved: float, time: float, doubled: float) -> dict[str, object]:
+        scaled = {"0.5": halved, "2": doubled}
+        return {"dispatches": 1, "barriers": 0, "code_us": time, "code_scaled_us": scaled}
+
+    networks = {
+        "a": {"vknn": engine(9.0, 10.0, 20.0), "ncnn": engine(8.0, 40.0, 80.0)},
+        "b": {"vknn": engine(5.0, 10.0, 20.0), "ncnn": engine(20.0, 40.0, 80.0)},
+        "c": {"vknn": {"dispatches": 1, "code_us": None}, "ncnn": {"error": "no"}},
+    }
+    about = {"null": "navi21", "device": "RX ", "precision": "fp16", "assumptions": []}
+    text = report.side_tables([{**about, "networks": networks}])
+    assert "**navi21** (RX), fp16" in text
+    head = "vknn's share by code is"
+    assert f"Latencies times 0.5: {head} 0.53 in place of 0.25; who is ahead changes in a." in text
+    assert f"Latencies times 2: {head} 0.25 in place of 0.25; who is ahead changes in no" in text
+
+
 @pytest.fixture(scope="module")
 def built() -> Path:
     try:

@@ -40,6 +40,14 @@ def test_devices_says_what_it_is() -> None:
     assert "computes nothing" in device["rejection"]
 
 
+def test_names_have_no_blanks_around_them() -> None:
+    """NVK's shim tells no chip: the driver's name for it ends with a blank."""
+    path = os.environ["PYTHONPATH"]
+    done = start("nv172", ["-m", "vknn", "devices", "--json"], PYTHONPATH=path)
+    (device,) = json.loads(done.stdout)
+    assert device["name"] == "NVK"
+
+
 def test_its_address_means_it(model: Path) -> None:
     """RADV tells it by VK_EXT_pci_bus_info, and makes the UUID of it."""
     (device,) = json.loads(vknn("devices", "--json").stdout)
@@ -59,6 +67,12 @@ def test_commands_refuse_it_unless_asked(command: str, model: Path) -> None:
     done = on_the_model(command, model)
     assert done.returncode == 1
     assert "computes nothing" in done.stderr and done.stdout == ""
+
+
+def test_tune_has_no_times_of_it(model: Path) -> None:
+    done = on_the_model("tune", model, "--null-device")
+    assert done.returncode == 1 and done.stdout == ""
+    assert "computes nothing: it has no times to measure" in done.stderr
 
 
 def test_run_takes_it_when_asked(model: Path) -> None:

@@ -76,6 +76,7 @@ def test_a_driver_that_does_not_tell(tmp_path: Path) -> None:
         (["--isa", "folder"], "--isa needs --static"),
         (["--latencies", "2"], "--latencies needs --static"),
         (["--static", "--latencies", "0"], "--latencies takes a number above 0"),
+        (["--static", "--latencies", "1e300"], "a number above 0, and at most 1,000,000"),
         (["--against", "old.json"], "--against needs --static"),
         (["--static", "--fail-over", "5%"], "--fail-over needs --versus"),
         (["--against", "old.json", "--fail-over", "5%"], "--fail-over needs --versus"),
@@ -322,9 +323,13 @@ def test_difference_from_the_command_line(
     assert main([*given, "--disable", "fusion"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["changed"] == sum(pair["changed"] for pair in document["pairs"]) > 0
-    old.write_bytes(b"\xff")
-    assert main(given) == 2
-    assert str(old) in capsys.readouterr().err
+    for content, text in ((b"\xff", " is no text in UTF-8"), (b"{}", ": no static profile")):
+        old.write_bytes(content)
+        assert main(given) == 2  # the file that is wrong is named, not the model
+        assert capsys.readouterr().err.startswith(f"vknn: error: {old}{text}")
+    with pytest.raises(SystemExit):
+        main([*given[:3], "--limit", "-1"])
+    assert "'-1' is no number of rows" in capsys.readouterr().err
 
 
 def test_fills_and_copies_are_entries() -> None:

@@ -53,7 +53,7 @@ def test_what_does_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture
     other = tmp_path / "other.json"
     other.write_text('{"a": []}')
     for more, text in (
-        ([str(other)], "one of the two is a static profile"),
+        ([str(other)], f"{one} is a static profile and {other} is none"),
         ([str(one), "--html", "page.html"], "--html is not for static profiles"),
         ([str(one), "--paired"], "--paired is not for static profiles"),
         ([str(one), "--fail-over", "5%"], "a dispatch has no modelled time"),

@@ -104,9 +104,8 @@ ELSEWHERE = {
     "--fail-over: a dispatch has no modelled time, so there is no sum of them": (
         "profiling/test_static_files.py::test_what_does_not_go_together"
     ),
-    "one of the two is a static profile: give two files that vknn profile --static --json wrote": (
-        "profiling/test_static_files.py::test_what_does_not_go_together"
-    ),
+    "{} is a static profile and {} is none: give two files that vknn profile --static --json "
+    "wrote": ("profiling/test_static_files.py::test_what_does_not_go_together"),
     "{}: shader {} is {}; reinstall vknn": "runtime/test_shaders.py::test_stale_spirv_is_refused",
     "{}: {} is damaged; reinstall vknn": (
         "runtime/test_shaders.py::test_a_damaged_archive_is_refused"

@@ -19,6 +19,13 @@ PROFILING = {
     "xe kernel driver), and try INTEL_DEBUG=no-oaconfig": (
         "profiling/test_counters.py::test_the_switch_that_a_driver_needs"
     ),
+    "update it, or choose another device": (
+        "cli/test_bad_drivers.py::test_a_compiler_that_does_not_return"
+    ),
+    "`vknn devices` tries each apart": (
+        "cli/test_bad_drivers.py::test_a_driver_that_the_profile_does_not_reach"
+    ),
+    "--time-limit takes a number of seconds above 0": "cli/test_bad_drivers.py::test_time_limits",
     "--capture-file needs --capture": "profiling/test_renderdoc.py::test_capture_file_alone",
     "a device is open, and RenderDoc sees only those that are opened after it: close all sessions "
     "first": "profiling/test_renderdoc.py::test_a_session_that_is_open",
@@ -85,7 +92,7 @@ PROFILING = {
     "no peer is called {}; known: {}": (
         "profiling/test_bench.py::test_a_peer_runs_in_turn_and_agrees"
     ),
-    "--latencies takes a number above 0": (
+    "--latencies takes a number above 0, and at most {}": (
         "profiling/test_static.py::test_options_of_static_alone"
     ),
     "--{} needs --static": "profiling/test_static.py::test_options_of_static_alone",

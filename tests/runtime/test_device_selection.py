@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from vknn.errors import DeviceError, NullDeviceError
+from vknn.opening import choose_device
 from vknn.runtime import open_device
 from vknn.runtime.device_selection import choose, is_host, rejection
 from vknn.runtime.quirks import (
@@ -306,3 +307,15 @@ def test_names_that_last_open_one_device(monkeypatch: pytest.MonkeyPatch) -> Non
         with open_device(name) as first, open_device(name) as second, open_device() as third:
             assert first.shared is second.shared is third.shared
             assert first.snapshot.lasting_names == snapshot.lasting_names  # of whichever driver
+
+
+@pytest.mark.device
+def test_vulkan_is_no_name_for_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VKNN_DEVICE", "numpy")
+    device = choose_device("vulkan")
+    assert device is not None
+    device.close()
+    old = dataclasses.replace(CPU, api_version=(1, 0, 3))
+    monkeypatch.setattr("vknn.runtime.device.devices", lambda: [old])
+    with pytest.raises(DeviceError, match="no usable device matches 'vulkan': llvmpipe"):
+        choose_device("vulkan")

@@ -33,7 +33,7 @@ from vknn.precision import ChosenPrecision, Precision, chosen_precision
 from vknn.runtime.quirks import usable_features
 from vknn.runtime.snapshot import Snapshot
 from vknn.session import Session, by_signature
-from vknn.tool_inputs import Shapes, opened
+from vknn.tool_inputs import Shapes, checked_shapes, opened
 
 #: Bundles are made for so many plans at most.
 MOST_PLANS = 256
@@ -247,14 +247,16 @@ def _examples(
 
 def _sets(shapes: Shapes | Sequence[Shapes] | None) -> list[Shapes]:
     """The sets of shapes, checked as far as they can be without the model."""
-    given = [{}] if shapes is None else [shapes] if isinstance(shapes, Mapping) else list(shapes)
+    given = [{}] if shapes is None else [shapes] if isinstance(shapes, Mapping) else shapes
+    if not isinstance(given, Sequence):
+        raise InputError(f"shapes are a mapping of names, or several, not {given!r:.80}")
     if not given:
         raise InputError("there is no set of shapes: leave shapes out, or give one")
     found: list[Shapes] = []
     for one in given:
         if not isinstance(one, Mapping):
             raise InputError(f"shapes are a mapping of names, or several, not {one!r:.80}")
-        checked = {str(name): _shape(str(name), dims) for name, dims in one.items()}
+        checked = checked_shapes({str(name): dims for name, dims in one.items()}, least=1)
         if checked in found:
             raise InputError(f"two sets of shapes are alike: {checked!r:.200}")
         found.append(checked)
@@ -266,18 +268,6 @@ def _check_shapes(told: Sequence[ExportedPlan]) -> None:
     *others, last = told
     if any((p.target, p.shapes) == (last.target, last.shapes) for p in others):
         raise InputError(f"two sets of shapes are alike: {last.shapes:.200}")
-
-
-def _shape(name: str, dims: Any) -> tuple[int, ...]:
-    whole = isinstance(dims, Sequence) and not isinstance(dims, str | bytes)
-    if not whole or not all(isinstance(d, int | np.integer) and d is not True for d in dims):
-        raise InputError(f"the shape of input {name!r:.200} is {dims!r:.80}, not whole numbers")
-    if any(not 0 < d < 1 << 31 for d in dims):
-        raise InputError(
-            f"the shape of input {name!r:.200} is {tuple(dims)!s:.200}: sizes are 1 to "
-            f"{(1 << 31) - 1:,}"
-        )
-    return tuple(int(d) for d in dims)
 
 
 def _usable(target: PlanTarget, disabled: frozenset[str]) -> PlanTarget:

@@ -210,6 +210,13 @@ def shapes(args: argparse.Namespace, session: Session) -> dict[str, tuple[int, .
     return {name: _shape(text) for name, text in named(args.shape, session, "shape").items()}
 
 
+def rows(text: str) -> int:
+    """Number of a table's rows."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of rows")
+    return int(text)
+
+
 def _shape(text: str) -> tuple[int, ...]:
     parts = text.lower().replace("x", ",").split(",")
     if not all(p.strip().isdecimal() for p in parts):

@@ -91,8 +91,7 @@ def _device_limits(args: argparse.Namespace) -> None:
         raise VknnError("--device-limits measures the device: it takes no model")
     if is_host(args.device):
         raise VknnError("--device-limits needs a Vulkan device")
-    selector = "auto" if args.device == "vulkan" else args.device
-    with open_device(selector) as device, progress("limits", args.json) as tell:
+    with open_device(args.device) as device, progress("limits", args.json) as tell:
         limits = measure_limits(device, progress=tell)
         kept, reason = _remembered(device, limits)
     if reason is not None:  # the measurement is good all the same

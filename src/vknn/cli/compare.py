@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.text import Text
 
 from vknn.cli.against import add_against, are_records, refuse_half, run_against, run_records
-from vknn.cli.arguments import add_json
+from vknn.cli.arguments import add_json, rows
 from vknn.cli.compare_static import are_static, run_static
 from vknn.cli.complaints import FAILED
 from vknn.cli.output import show, write_json
@@ -42,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sort", choices=("plan", "time"), default="plan", help="order of the table (plan)"
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="show only the first N rows")
+    parser.add_argument("--limit", type=rows, metavar="N", help="show only the first N rows")
     parser.add_argument("--html", type=Path, metavar="FILE.html", help="write it as a page")
     add_against(parser)
     add_json(parser)

@@ -26,9 +26,10 @@ def are_static(args: argparse.Namespace) -> bool:
         return False
     kinds = [is_static(path) for path in (args.before, args.after)]
     if any(kinds) and not all(kinds):
+        other, one = sorted((args.before, args.after), key=is_static)
         raise VknnError(
-            "one of the two is a static profile: give two files that vknn profile --static --json "
-            "wrote"
+            f"{one} is a static profile and {other} is none: give two files that vknn profile "
+            "--static --json wrote"
         )
     return all(kinds)
 

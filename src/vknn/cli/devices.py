@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import asdict
 from typing import Any
 
@@ -10,8 +11,12 @@ from rich.table import Table
 
 from vknn import environment
 from vknn.cli.arguments import add_json
+from vknn.cli.complaints import FAILED, USER_ERROR
+from vknn.cli.driver_search import found_devices
 from vknn.cli.output import show, write_json
+from vknn.cli.watched import add_time_limit, time_limit
 from vknn.errors import DeviceError
+from vknn.printable import one_line
 from vknn.runtime import Snapshot, devices, measured_speeds
 from vknn.runtime.compute_units import compute_units
 from vknn.runtime.device_selection import choose, rejection
@@ -20,18 +25,38 @@ from vknn.runtime.quirks import device_limits
 _COLUMNS = "", "device", "name", "kind", "Vulkan", "driver", "memory", "subgroup", "features"
 
 
+#: Seconds that drivers may take to list their devices: GPUs that sleep take some to wake.
+SECONDS = 60.0
+
+
 def add(parser: argparse.ArgumentParser) -> None:
     add_json(parser)
+    add_time_limit(parser, SECONDS, "does not list its devices")
 
 
-def run(args: argparse.Namespace) -> None:
-    """List of the devices; the one that "auto" means is marked."""
-    found = devices()
-    if not found and not args.json:
+def run(args: argparse.Namespace) -> int:
+    """List of the devices; the one that "auto" means is marked. 1 where a driver is at fault."""
+    found = found_devices(_rows, time_limit(args, SECONDS))
+    for line in found.left_out:
+        print(f"vknn: warning: driver left out: {one_line(line)}", file=sys.stderr)
+    for line in found.failed:
+        print(f"vknn: error: {one_line(line)}", file=sys.stderr)
+    if found.rows or args.json:
+        _show(found.rows, args.json)
+        return FAILED if found.failed else 0
+    if not found.failed:
         raise DeviceError("there is no Vulkan device (Debian: apt install mesa-vulkan-drivers)")
+    return USER_ERROR
+
+
+def _rows() -> list[dict[str, Any]]:
+    found = devices()
     default = _default(found)
-    rows = [_row(s, default is not None and s.index == default.index) for s in found]
-    if args.json:
+    return [_row(s, default is not None and s.index == default.index) for s in found]
+
+
+def _show(rows: list[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
         write_json(rows)
         return
     table = Table()

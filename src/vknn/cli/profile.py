@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import math
 from pathlib import Path
 
-from vknn.cli.arguments import add_inputs, add_model, add_runs, add_signature, opened, shapes
+from vknn.cli.arguments import add_inputs, add_model, add_runs, add_signature, opened, rows, shapes
 from vknn.cli.capture import add_capture, refuse_half_capture, run_capture
 from vknn.cli.compare import add_verdict
 from vknn.cli.compare_static import static_verdict
@@ -16,12 +15,17 @@ from vknn.cli.output import progress, show, write_json
 from vknn.cli.profile_limits import measuring, note_missing, read_limits
 from vknn.cli.profile_modes import RUNS, WARMUP, mode_of
 from vknn.cli.versus import add_versus, refuse_alone, run_versus
+from vknn.cli.watched import add_time_limit, time_limit, watched
 from vknn.errors import VknnError
 from vknn.profiling import ASSUMPTIONS, StaticProfile, profile, static, static_difference
 from vknn.profiling.comparison.turns import wait_for_turn
 from vknn.profiling.modelled import known_machine
 from vknn.runtime.pipeline_statistics import FEATURE
+from vknn.runtime.precompile import COMPILE_SECONDS
 from vknn.session import Session
+
+#: The largest factor of the latencies that are assumed.
+_MOST_LATENCIES = 1_000_000
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -85,6 +89,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.json",
         help="show what is different from a static profile that --json wrote",
     )
+    add_time_limit(group, COMPILE_SECONDS, "compiles one pipeline")
 
 
 def add_table(parser: argparse.ArgumentParser) -> None:
@@ -92,7 +97,7 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--sort", choices=("plan", "time"), default="plan", help="order of the table (plan)"
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="show only the first N rows")
+    parser.add_argument("--limit", type=rows, metavar="N", help="show only the first N rows")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -118,9 +123,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _measured(args: argparse.Namespace) -> None:
-    for name in ("isa", "latencies", "against"):
+    for name in ("isa", "latencies", "against", "time_limit"):
         if getattr(args, name) is not None:
-            raise VknnError(f"--{name} needs --static")
+            raise VknnError(f"--{name.replace('_', '-')} needs --static")
     if args.device_limits is not None and args.save is None and args.html is None:
         raise VknnError("--device-limits needs --save or --html")
     limits = read_limits(args.device_limits)  # before anything is measured
@@ -171,14 +176,19 @@ def _asks(args: argparse.Namespace, session: Session) -> bool:
 def _static(args: argparse.Namespace) -> int:
     """The profile or the difference; 1 where that is above --fail-over."""
     factor = 1.0 if args.latencies is None else args.latencies
-    if not 0 < factor < math.inf:
-        raise VknnError("--latencies takes a number above 0")
+    if not 0 < factor <= _MOST_LATENCIES:
+        raise VknnError(f"--latencies takes a number above 0, and at most {_MOST_LATENCIES:,}")
     assumed = ASSUMPTIONS.scaled(factor)
+    limit = time_limit(args, COMPILE_SECONDS)
     before = None if args.against is None else StaticProfile.load(args.against)
-    with opened(args) as session:
-        sizes = shapes(args, session)
-        feeds = read_feeds(args, session)
-        result = static(session, feeds, shapes=sizes, isa=args.isa, assumptions=assumed)
+
+    def profiled() -> str:
+        with opened(args) as session:
+            sizes = shapes(args, session)
+            feeds = read_feeds(args, session)
+            return static(session, feeds, shapes=sizes, isa=args.isa, assumptions=assumed).to_json()
+
+    result = StaticProfile.from_json(watched(profiled, limit))
     found = None if before is None else static_difference(before, result)
     if args.json:
         write_json((found or result).to_json())

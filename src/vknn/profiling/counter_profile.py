@@ -19,7 +19,7 @@ from vknn.errors import DeviceError, VknnError
 from vknn.plan import Plan
 from vknn.precision import Precision
 from vknn.printable import one_line
-from vknn.profiling.labels import named_cell
+from vknn.profiling.labels import first_rows, named_cell
 from vknn.profiling.records import Entry, command_entry
 from vknn.rich_text import text_of
 from vknn.runtime.counters import SUBMITS, Counter
@@ -91,7 +91,7 @@ class CounterProfile:
             unit = f" ({counter.unit})" if counter.unit else ""
             table.add_column(Text(one_line(counter.name + unit)), justify="right")
         rows = list(zip(self.entries, self.values, strict=True))
-        for entry, values in rows[:limit]:
+        for entry, values in first_rows(rows, limit):
             names = (named_cell(*entry.layers), named_cell(entry.kernel), named_cell(entry.label))
             table.add_row(*names, *map(_number, values))
         return table

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.table import Table
 from rich.text import Text
 
-from vknn.profiling.labels import named_cell, shortened
+from vknn.profiling.labels import first_rows, named_cell, shortened
 from vknn.profiling.records import Entry
 from vknn.profiling.static_columns import MODELLED, Compiled, cells_of, is_spilling
 
@@ -65,7 +65,7 @@ def commands_table(
     times = ("mean us",) if means else ("median us", "min us")
     for name in ("groups", *times, "share", "GFLOP/s", "GB/s", *columns):
         table.add_column(name, justify="right", no_wrap=name != "bound")
-    for timing, compiled in rows[:limit]:
+    for timing, compiled in first_rows(rows, limit):
         style = "red" if is_spilling(compiled) else None
         table.add_row(*_cells(timing, means), *cells_of(compiled, columns), style=style)
     return table

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +21,12 @@ import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from vknn.errors import DeviceError, VknnError
+from vknn.errors import DeviceError, VknnError, naming
 from vknn.json_file import read_json
 from vknn.named_files import named
 from vknn.precision import Precision
 from vknn.profiling import static_analysis as analysis
+from vknn.profiling.labels import first_rows
 from vknn.profiling.modelled import ASSUMPTIONS, Assumptions, is_estimated, machine_text
 from vknn.profiling.schema import Wrong
 from vknn.profiling.static_entry import NAMES, StaticEntry
@@ -89,17 +91,21 @@ class StaticProfile:
         """The profile that :meth:`to_json` wrote. Raises VknnError for what is none."""
         try:
             return cls._of(json.loads(text))
-        except (ValueError, RecursionError, Wrong) as error:
+        except (TypeError, ValueError, RecursionError, Wrong) as error:
             raise VknnError(f"no static profile as JSON: {str(error)[:200]}") from error
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> StaticProfile:
         """The profile of a file that ``vknn profile --static --json`` wrote. Raises VknnError."""
-        document = read_json(Path(path), MAX_BYTES)
         try:
-            return cls._of(document)
-        except Wrong as error:
-            raise VknnError(f"{os.fspath(path)}: no static profile as JSON: {error}") from error
+            file = Path(path)
+        except TypeError as error:
+            raise VknnError(f"{path!r:.80} is not the path of a file: {error}") from None
+        with naming(str(file)):
+            try:
+                return cls._of(read_json(file, MAX_BYTES))
+            except Wrong as error:
+                raise VknnError(f"no static profile as JSON: {error}") from error
 
     @classmethod
     def _of(cls, document: Any) -> StaticProfile:
@@ -110,7 +116,7 @@ class StaticProfile:
 
     def table(self, limit: int | None = None) -> Table:
         """The driver's numbers of the dispatches; ``limit``: the most rows, None for all."""
-        return driver_table(self._title, self.entries[:limit])
+        return driver_table(self._title, first_rows(self.entries, limit))
 
     def counts_table(self, limit: int | None = None) -> Table:
         """Counts, modelled times and flags of the dispatches, with the sum of the times."""
@@ -175,6 +181,10 @@ def static(
         vknn.DeviceError: There is no device, or with ``isa`` the driver does not tell.
         vknn.VknnError: Its folder cannot be made or written to.
     """
+    if not isinstance(assumptions, Assumptions):
+        raise VknnError(
+            f"assumptions={assumptions!r:.80}: expected Assumptions, such as ASSUMPTIONS.scaled(2)"
+        )
     with opened(
         model, weights, device=device, precision=precision, arithmetic=arithmetic
     ) as session:
@@ -194,7 +204,10 @@ def static(
             (x, analysis.compiled(x, limits, texts=texts or isa is not None)) for x in executables
         ]
         if isa is not None:
-            _write_texts(Path(isa), [compiled for _, own in made for compiled in own])
+            written = _write_texts(Path(isa), [c for _, own in made for c in own])
+            if made and not written:
+                text = f"{limits.name} gives no texts of its compiler: {os.fspath(isa)} has none"
+                warnings.warn(text, RuntimeWarning, stacklevel=2)
         entries = tuple(
             entry
             for x, own in made
@@ -228,13 +241,16 @@ def _make_folder(folder: Path) -> None:
         raise VknnError(f"{folder}: the compiler's texts cannot be written into this folder")
 
 
-def _write_texts(folder: Path, made: Sequence[analysis.Compiled]) -> None:
-    """<number>-<kernel>.<form>.txt for each dispatch and each form that the driver gives."""
+def _write_texts(folder: Path, made: Sequence[analysis.Compiled]) -> int:
+    """Number of <number>-<kernel>.<form>.txt, one for each form that the driver gives."""
+    written = 0
     for number, compiled in enumerate(made):
         for form, text in compiled.pipeline.texts.items():
             name = f"{number:03}-{_plain(compiled.dispatch.kernel)}.{_plain(form)}.txt"
             with named(folder / name):
                 (folder / name).write_text(text, encoding="utf-8")
+            written += 1
+    return written
 
 
 def _plain(text: str) -> str:

@@ -12,8 +12,9 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from vknn.errors import VknnError
 from vknn.printable import one_line
-from vknn.profiling.labels import named_cell
+from vknn.profiling.labels import first_rows, named_cell
 from vknn.profiling.static import StaticProfile
 from vknn.profiling.static_entry import NAMES, StaticEntry
 from vknn.rich_text import text_of
@@ -94,7 +95,7 @@ class StaticDifference:
         for name in (*_SHOWN, "bound"):
             title = name.replace("_", "-").replace("nbytes", "bytes").replace("time", "us")
             table.add_column(title, justify="right", no_wrap=True)
-        for pair in self.changed[:limit]:
+        for pair in first_rows(self.changed, limit):
             entry = pair.after or pair.before
             assert entry is not None
             cells = [
@@ -117,8 +118,11 @@ def static_difference(before: StaticProfile, after: StaticProfile) -> StaticDiff
     """Two static profiles of a model side by side.
 
     Dispatches belong together that compute the same layers; of several for the same layers the
-    first is held against the first, and so on.
+    first is held against the first, and so on. Raises VknnError for what is no static profile.
     """
+    for profile in (before, after):
+        if not isinstance(profile, StaticProfile):
+            raise VknnError(f"{profile!r:.80} is no StaticProfile: static() or load() gives one")
     old = dict(_numbered(before.entries))
     pairs = [StaticPair(old.pop(key, None), entry) for key, entry in _numbered(after.entries)]
     pairs += [StaticPair(entry, None) for entry in old.values()]

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from vknn.printable import one_line
 from vknn.profiling.invocation import Tally
+from vknn.profiling.labels import first_rows
 from vknn.profiling.static_entry import NAMES, StaticEntry
 
 
@@ -66,7 +67,7 @@ def counts_table(
         table.add_column(name, overflow="fold")
     for name in _COLUMNS:
         table.add_column(name, justify="right", no_wrap=name not in ("bound", "flags"))
-    for entry in entries[:limit]:
+    for entry in first_rows(entries, limit):
         cells = (*_counted(entry), *_modelled(entry), _plain(", ".join(entry.flags)))
         table.add_row(_plain(", ".join(entry.layers)), _plain(entry.label), *cells)
     if times:

@@ -14,8 +14,9 @@ from typing import Any
 
 from vknn import environment
 from vknn.errors import DeviceError, VknnError
+from vknn.forked_work import signal_name
 from vknn.reduction.verdict import Verdict
-from vknn.reduction.worker import Begin, TrialSetting, Try, signal_name
+from vknn.reduction.worker import Begin, TrialSetting, Try
 from vknn.tuning.child import Child, ChildError
 
 _MODULE = "vknn.reduction.worker"

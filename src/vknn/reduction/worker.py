@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import platform
-import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ from vknn.crosscheck.report import VerifyReport
 from vknn.crosscheck.tolerance import Allowance
 from vknn.crosscheck.verify import verify
 from vknn.errors import DeviceLostError, DeviceTimeoutError, RunTimeoutError, VknnError
+from vknn.forked_work import Ended, Forked, signal_name
 from vknn.formats.graph_folder.writer import GRAPH
 from vknn.formats.layer_files import run_layer_files
 from vknn.graph import DType, Graph, Node
@@ -27,7 +26,6 @@ from vknn.lowering.choose.candidates import make_problem
 from vknn.lowering.choose.tuned_choices import problem_key, problem_of_choice
 from vknn.opening import choose_device
 from vknn.program import Program
-from vknn.reduction.forked import Ended, Forked
 from vknn.reduction.verdict import Verdict
 from vknn.runtime import Device
 from vknn.runtime.quirks import QUIRKS
@@ -115,13 +113,6 @@ def _ended(code: int | None, timeout: float) -> Verdict:
     if code is None:
         return Verdict("hung", f"no answer within {timeout:g} s")
     return Verdict("died", f"the process died: {signal_name(code)}", signal_name(code))
-
-
-def signal_name(code: int) -> str:
-    """A signal's name for an exit code below 0, "exit code N" for others."""
-    with contextlib.suppress(ValueError):
-        return signal.Signals(-code).name
-    return f"exit code {code}"
 
 
 @dataclass(eq=False)

@@ -17,6 +17,7 @@ from vknn import environment, forks, interrupts
 from vknn.environment import Environment
 from vknn.errors import DeviceError, VknnError
 from vknn.plan import DeviceLimits
+from vknn.runtime import driver_watch
 from vknn.runtime.device_selection import choose, refuse_host
 from vknn.runtime.pipelines import Pipelines
 from vknn.runtime.precompile import Precompiler
@@ -197,7 +198,7 @@ def devices() -> list[Snapshot]:
     Raises:
         vknn.DeviceError: There is no Vulkan loader.
     """
-    with _lock:
+    with _lock, driver_watch.at(driver_watch.ALL, "listing the devices"):
         host = instance.acquire()
         try:
             found = enumerate(host.physical_devices())
@@ -237,7 +238,8 @@ def open_device(selector: str = "auto", disable: Collection[str] = ()) -> Device
     refuse_host(wanted)
     with _lock:
         sweep()
-        instance.acquire()  # keeps the instance across the listing and the opening
+        with driver_watch.at(driver_watch.ALL, "creating the Vulkan instance"):
+            instance.acquire()  # keeps the instance across the listing and the opening
         try:
             snapshot = choose(devices(), wanted, env.null_device)
             if snapshot.driver in _without_threads:
@@ -248,7 +250,8 @@ def open_device(selector: str = "auto", disable: Collection[str] = ()) -> Device
             key = (snapshot.index, snapshot.uuid, env.disabled, env.cache_path(), env.timeout)
             shared = _open.get(key)
             if shared is None or shared.core.lost is not None:
-                shared = _open[key] = Shared(snapshot, env)
+                with driver_watch.at(snapshot.name, "opening the device"):
+                    shared = _open[key] = Shared(snapshot, env)
             shared.users += 1
             device = Device(shared)
         finally:
@@ -269,7 +272,8 @@ def _release(shared: Shared) -> None:
     if shared.users == 0:
         for key in [k for k, s in _open.items() if s is shared]:
             del _open[key]
-        shared.destroy()
+        with driver_watch.at(shared.core.snapshot.name, "closing the device"):
+            shared.destroy()
 
 
 @atexit.register

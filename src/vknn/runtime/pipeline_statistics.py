@@ -65,11 +65,12 @@ def compiled(
     named = dict(zip(keys, dispatches, strict=True))
     found = {}
     for key, dispatch in named.items():
-        pipeline = Native(core, "pipeline", pipelines.compile_apart(key, dispatch.kernel, flags))
-        try:
-            found[key] = _read(core, pipeline.handle, texts)
-        finally:
-            pipeline.destroy()
+        with pipelines.compiling(dispatch):
+            pipeline = Native(core, "pipeline", pipelines.compile_apart(key, dispatch, flags))
+            try:
+                found[key] = _read(core, pipeline.handle, texts)
+            finally:
+                pipeline.destroy()
     return [found[key] for key in keys]
 
 

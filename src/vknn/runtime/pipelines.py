@@ -9,7 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 from vknn import forks
 from vknn.errors import DeviceError, ShaderError
 from vknn.plan import Dispatch, View
-from vknn.runtime import cachefile
+from vknn.runtime import cachefile, driver_watch
 from vknn.runtime.spirv.cooperative import has_matrices
 from vknn.runtime.spirv.specialize import specialized
 from vknn.runtime.vulkan import structs
@@ -41,8 +41,6 @@ MAX_THREADS, THREAD_SHARE = 8, 2
 #: or two megabytes of machine code, some hundred megabytes.
 MOST_UNUSED = 128
 _SPIRV_MAGIC = b"\x03\x02\x23\x07"
-
-
 # VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT
 _FULL_SUBGROUPS = 2
 
@@ -124,7 +122,7 @@ class Pipelines:
             named = dict(zip(keys, dispatches, strict=True))
             missing = [key for key in named if key not in self._pipelines]
             if missing:
-                self._make(missing, [named[key].kernel for key in missing])
+                self._make(missing, [named[key] for key in missing])
             for key in named:
                 self._users[key] += 1
                 self._unused.pop(key, None)
@@ -154,17 +152,22 @@ class Pipelines:
         finally:
             self.release([key])
 
-    def compile_apart(self, key: PipelineKey, kernel: str, flags: int) -> Any:
+    def compile_apart(self, key: PipelineKey, dispatch: Dispatch, flags: int) -> Any:
         """Handle of a new pipeline with VkPipelineCreateFlags, past the cache; the caller's own."""
         handle = structs.out("VkPipeline")
         create = lib.vkCreateComputePipelines
-        with self._modules([key]) as modules:
+        with self._modules([key], [dispatch]) as modules:
             with self._lock:
                 layout = self._layout(key.views, key.push)
             info = _pipeline_info(modules[key.spirv], key, layout, flags)
             code = create(self._core.device, ffi.NULL, 1, info.ptr, ffi.NULL, handle)
-        self._core.check(code, f"creating the pipeline of {kernel}")
+        self._core.check(code, f"creating the pipeline of {dispatch.kernel}")
         return handle[0]
+
+    def compiling(self, dispatch: Dispatch) -> AbstractContextManager[None]:
+        """A watched call of the driver's compiler."""
+        work = f"compiling {dispatch.kernel} ({', '.join(dispatch.nodes)})"
+        return driver_watch.at(self._core.snapshot.name, work)
 
     def destroy(self) -> None:
         """Release of everything; saves the cache."""
@@ -180,22 +183,22 @@ class Pipelines:
             self._set_layouts.clear()
             self._natives.clear()
 
-    def _make(self, keys: Sequence[PipelineKey], kernels: Sequence[str]) -> None:
+    def _make(self, keys: Sequence[PipelineKey], dispatches: Sequence[Dispatch]) -> None:
         layouts = [self._layout(key.views, key.push) for key in keys]
-        with self._modules(keys) as modules:
+        with self._modules(keys, dispatches) as modules:
             infos = [
                 _pipeline_info(modules[key.spirv], key, layout)
                 for key, layout in zip(keys, layouts, strict=True)
             ]
             handles = structs.out("VkPipeline", len(infos))
             try:
-                if failed := next(filter(None, self._compile(infos, handles)), 0):
-                    names = ", ".join(sorted(set(kernels)))
+                if failed := next(filter(None, self._compile(infos, handles, dispatches)), 0):
+                    names = ", ".join(sorted({d.kernel for d in dispatches}))
                     self._core.check(failed, f"creating the pipelines of {names}")
                 for place, (key, layout) in enumerate(zip(keys, layouts, strict=True)):
                     native = Native(self._core, "pipeline", handles[place])
                     handles[place] = ffi.NULL
-                    native.called(kernels[place])
+                    native.called(dispatches[place].kernel)
                     self._pipelines[key] = Pipeline(native, layout, self._set_layouts[key.views])
             except BaseException:  # an interrupt comes when they are made
                 for handle in handles:
@@ -203,27 +206,31 @@ class Pipelines:
                         Native(self._core, "pipeline", handle).destroy()
                 raise
 
-    def _compile(self, infos: Sequence[Struct], handles: Any) -> list[int]:
-        """A VkResult a thread; puts handles in order. Drivers compile a batch in one thread."""
+    def _compile(
+        self, infos: Sequence[Struct], handles: Any, dispatches: Sequence[Dispatch]
+    ) -> list[int]:
+        """A VkResult a batch; puts handles in order. Drivers compile a batch in one thread."""
         cache = self._disk_cache()
 
         def batch(start: int) -> int:
             part = infos[start : start + size]
             native = structs.array("VkComputePipelineCreateInfo", part)
-            code: int = lib.vkCreateComputePipelines(
-                self._core.device, cache, len(part), native.ptr, ffi.NULL, handles + start
-            )
+            with self.compiling(dispatches[start]):
+                code: int = lib.vkCreateComputePipelines(
+                    self._core.device, cache, len(part), native.ptr, ffi.NULL, handles + start
+                )
             return code
 
         able = 1 if "threads" in self._core.disabled else os.cpu_count() or 1
         threads = min(able, MAX_THREADS, -(-len(infos) // THREAD_SHARE))
-        size = -(-len(infos) // threads)
+        # Whoever watches is to know which one it is that a driver crashes at.
+        size = 1 if driver_watch.watcher is not None else -(-len(infos) // threads)
         starts = range(0, len(infos), size)
-        if len(starts) == 1:
-            return [batch(0)]
+        if threads == 1 or len(starts) == 1:
+            return [batch(start) for start in starts]
         running: list[Future[int]] = []
-        # RuntimeError: no further thread can be started, the process is at its end.
-        with ThreadPoolExecutor(len(starts)) as executor, contextlib.suppress(RuntimeError):
+        # RuntimeError: the process is at its end.
+        with ThreadPoolExecutor(threads) as executor, contextlib.suppress(RuntimeError):
             for start in starts:
                 running.append(executor.submit(batch, start))  # noqa: PERF401
         codes = [run.result() for run in running]
@@ -235,14 +242,18 @@ class Pipelines:
         return native.handle
 
     @contextmanager
-    def _modules(self, keys: Iterable[PipelineKey]) -> Iterator[dict[bytes, Any]]:
+    def _modules(
+        self, keys: Iterable[PipelineKey], dispatches: Iterable[Dispatch]
+    ) -> Iterator[dict[bytes, Any]]:
         """Handles of shader modules by their SPIR-V, while pipelines are made of them."""
         with ExitStack() as undo:
             handles = {}
-            for spirv in {key.spirv: None for key in keys}:
+            named = {key.spirv: d.kernel for key, d in zip(keys, dispatches, strict=True)}
+            for spirv, kernel in named.items():
                 words = structs.block(spirv)
                 info = structs.make("VkShaderModuleCreateInfo", codeSize=len(spirv), pCode=words)
-                module = self._core.create("shader module", info)
+                with driver_watch.at(self._core.snapshot.name, f"reading the module of {kernel}"):
+                    module = self._core.create("shader module", info)
                 undo.callback(module.destroy)
                 handles[spirv] = module.handle
             yield handles

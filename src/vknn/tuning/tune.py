@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from vknn import environment
-from vknn.errors import DeviceError, VknnError
+from vknn.errors import DeviceError, NullDeviceError, VknnError
 from vknn.graph import Node
 from vknn.precision import Precision
 from vknn.program import Program
@@ -62,6 +62,7 @@ def tune(
 
     Raises:
         vknn.DeviceError: There is no Vulkan device that has timestamps.
+        vknn.NullDeviceError: The device computes nothing.
         vknn.VknnError: ``runs`` or ``timeout`` is not above 0, the results cannot be kept, or what
             :class:`vknn.Session` and its ``run`` raise.
     """
@@ -111,6 +112,8 @@ def tune_jobs(
 def _device(session: Session) -> Device:
     if session.device is None:
         raise DeviceError("NumPy has no kernels to choose from: tuning needs a Vulkan device")
+    if session.device.snapshot.is_null:
+        raise NullDeviceError(f"{session.device.name} computes nothing: it has no times to measure")
     if "timestamps" not in session.device.limits.features:
         raise DeviceError(f"{session.device.name} has no timestamps: its kernels cannot be timed")
     return session.device

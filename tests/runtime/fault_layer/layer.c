@@ -4,11 +4,16 @@
  * and calls vknn_faults_*. Calls are counted whose VkResult an application looks at; the Nth, or
  * all from the Nth on, give the chosen VkResult and do not reach the driver. What a lost device or
  * full memory cannot stop (vkDestroy and vkFree functions) always goes through.
+ * A process of its own has VKNN_FAULT=NAME:N:crash or NAME:N:hang: there the Nth call of that name
+ * ends the process by SIGSEGV, or never ends.
  * Built by benchmarks/counting/layer.py, driven by tests/runtime/fault_run.py.
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <vulkan/vk_layer.h>
 #include <vulkan/vulkan.h>
 
@@ -84,6 +89,8 @@ static const char *const kind_names[] = {KINDS(KIND_NAME)};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static long live[kind_count], calls, fault_at, faults;
 static int fault_result, fault_stays;
+/* What calls do in place of giving a VkResult. */
+enum { CRASH = 1000000001, HANG };
 static char fault_name[64], only_name[64];
 static PFN_vkGetInstanceProcAddr next_instance;
 static PFN_vkGetDeviceProcAddr next_device;
@@ -98,6 +105,14 @@ EXPORT void vknn_faults_arm(long nth, int result, int stays, const char *only) {
     fault_name[0] = 0;
     snprintf(only_name, sizeof only_name, "%s", only);
     pthread_mutex_unlock(&lock);
+}
+
+__attribute__((constructor)) static void arm_by_environment(void) {
+    const char *text = getenv("VKNN_FAULT");
+    char name[64], what[8];
+    long nth;
+    if (text && sscanf(text, "%63[^:]:%ld:%7s", name, &nth, what) == 3)
+        vknn_faults_arm(nth, !strcmp(what, "crash") ? CRASH : HANG, 0, name);
 }
 
 /* The number of calls since then that could fail. */
@@ -125,6 +140,8 @@ static VkResult fault(const char *name) {
         }
     }
     pthread_mutex_unlock(&lock);
+    if (code == CRASH) raise(SIGSEGV);
+    while (code == HANG) pause();
     return code;
 }
 

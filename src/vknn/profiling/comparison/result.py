@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vknn.named_files import replacing
-from vknn.profiling.labels import named_cell, shortened
+from vknn.profiling.labels import first_rows, named_cell, shortened
 from vknn.reports import comparison_page
 from vknn.rich_text import text_of
 
@@ -130,7 +130,7 @@ class ProfileComparison:
         if order == "time":
             rows.sort(key=lambda r: -abs(r.difference))
         table.add_row(*_cells(self.whole), end_section=True)
-        for row in rows[:limit]:
+        for row in first_rows(rows, limit):
             table.add_row(*_cells(row))
         return table
 

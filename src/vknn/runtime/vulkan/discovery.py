@@ -74,7 +74,7 @@ def snapshot(index: int, device: Any, function: Callable[[str], Any]) -> Snapsho
     first = structs.out("VkPhysicalDeviceProperties")
     lib.vkGetPhysicalDeviceProperties(device, first)
     version = _version(first.apiVersion)
-    name = ffi.string(first.deviceName).decode(errors="replace")
+    name = ffi.string(first.deviceName).decode(errors="replace").strip()  # NVK's may end blank
     if version < (1, 1):
         return Snapshot(index, name, KINDS.get(first.deviceType, "other"), version)
     properties, parts = _properties(device, extensions)

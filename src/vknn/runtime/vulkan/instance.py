@@ -8,7 +8,7 @@ from typing import Any
 
 from vknn import environment, forks
 from vknn.errors import DeviceError
-from vknn.runtime.vulkan import labels, live_objects, messages, structs
+from vknn.runtime.vulkan import drivers, labels, live_objects, messages, structs
 from vknn.runtime.vulkan.structs import Struct
 from vknn.runtime.vulkan.vk_result import INITIALIZATION_FAILED, check
 from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
@@ -49,7 +49,7 @@ class Instance:
         code = lib.vkCreateInstance(info.ptr, ffi.NULL, handle)
         if code:  # the loader's message about it must not be raised by whoever asks next
             messages.pending()
-        check(code, "creating the Vulkan instance")
+        _check(code, "creating the Vulkan instance")
         self.handle = handle[0]
         live_objects.created("instance")
         self._messenger: Any = None
@@ -183,8 +183,15 @@ def _extensions(layer: str | None = None) -> set[str]:
         partial(lib.vkEnumerateInstanceExtensionProperties, layer.encode() if layer else ffi.NULL),
         lambda extension: ffi.string(extension.extensionName).decode(),
     )
-    check(code, "listing the Vulkan instance's extensions")
+    _check(code, "listing the Vulkan instance's extensions")
     return set(names)
+
+
+def _check(code: int, what: str) -> None:
+    """Check of a step of the loader's, whose own codes blame memory for a manifest in shreds."""
+    if code and (error := drivers.explained(what)) is not None:
+        raise error
+    check(code, what)
 
 
 def _layers() -> set[str]:

@@ -20,6 +20,27 @@ from typing import IO, Any
 _PDEATHSIG = 1
 
 Work = Callable[[str], dict[str, Any]]
+#: What is done with a note of the work; gives the seconds that the work has from now on.
+Noted = Callable[[Any], float | None]
+
+#: Of a forked process: the pipe to the one that it was forked from.
+_pipe: int | None = None
+
+
+def tell(note: Any) -> None:
+    """Note of the work to the process that asked for it (``Forked.ask``); nothing in any other.
+
+    Notes of several threads do not mix while one is below the 4 KB that a pipe takes at once.
+    """
+    if _pipe is not None:
+        os.write(_pipe, json.dumps([note]).encode() + b"\n")
+
+
+def signal_name(code: int) -> str:
+    """A signal's name for an exit code below 0, "exit code N" for others."""
+    with contextlib.suppress(ValueError):
+        return signal.Signals(-code).name
+    return f"exit code {code}"
 
 
 @dataclass(frozen=True)
@@ -47,15 +68,29 @@ class Forked:
         os.close(there[1])
         self._requests, self._answers = os.fdopen(here[1], "w"), there[0]
 
-    def ask(self, text: str, timeout: float) -> dict[str, Any] | Ended:
-        """The answer; Ended where there is none within ``timeout`` seconds: it is gone then."""
+    def ask(
+        self, text: str, timeout: float | None, noted: Noted | None = None
+    ) -> dict[str, Any] | Ended:
+        """The answer; Ended where there is none within ``timeout`` seconds: it is gone then.
+
+        ``noted``: is called with what the work tells meanwhile by :func:`tell`. None of seconds: as
+        long as it takes.
+        """
         try:
             print(json.dumps(text), file=self._requests, flush=True)
         except OSError:
             return Ended(self.close())
-        end, data = time.monotonic() + timeout, b""
-        while not data.endswith(b"\n"):
-            ready, _, _ = select.select([self._answers], [], [], max(0.0, end - time.monotonic()))
+        end, data = _after(timeout), b""
+        while True:
+            line, found, rest = data.partition(b"\n")
+            if found:
+                said, data = json.loads(line), rest
+                if not isinstance(said, list):
+                    return dict(said)
+                end = end if noted is None else _after(noted(said[0]))
+                continue
+            left = None if end is None else max(0.0, end - time.monotonic())
+            ready, _, _ = select.select([self._answers], [], [], left)
             if not ready:
                 self.close()
                 return Ended(None)
@@ -63,7 +98,6 @@ class Forked:
             if not more:
                 return Ended(self.close(wait=True))
             data += more
-        return dict(json.loads(data))
 
     def close(self, wait: bool = False) -> int:
         """End of the process, at once or (``wait``) when it has ended by itself; its exit code."""
@@ -81,11 +115,13 @@ class Forked:
 
     def _be(self, work: Work, requests: IO[str], answers: IO[str]) -> None:
         """The loop of the forked process, which ends with it."""
+        global _pipe
         with contextlib.suppress(Exception):
             import ctypes
 
             ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
         code = 1
+        _pipe = answers.fileno()
         try:
             os.environ.update(self.variables)
             for line in requests:
@@ -93,3 +129,7 @@ class Forked:
             code = 0
         finally:
             os._exit(code)
+
+
+def _after(seconds: float | None) -> float | None:
+    return None if seconds is None else time.monotonic() + seconds
