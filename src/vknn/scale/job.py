@@ -25,11 +25,12 @@ from vknn.scale.optional import has_ray
 from vknn.scale.options import DEVICE, ERROR, NUMPY, Predictor, predictor_of
 from vknn.scale.outcome import JobError, Outcome
 from vknn.scale.plan import JobPlan, plan_of
-from vknn.scale.reading import counted, read, schema_of
+from vknn.scale.reading import read
 from vknn.scale.redo import errors_of, replace_rows
 from vknn.scale.report import Report
 from vknn.scale.shares import ErrorBound
 from vknn.scale.sources import PARQUET, RecordSource, check_apart, find_source
+from vknn.scale.survey import Survey, is_of_kind, surveyed
 from vknn.scale.versions import versions
 from vknn.scale.worker import Worker
 
@@ -135,17 +136,15 @@ def run_job(
     bound = ErrorBound.of(errors)
     files = find_source(source)
     predictor = _named(predictor, files)
-    schema = schema_of(files)
-    if missing := [name for name in predictor.kept if name not in schema]:
-        raise InputError(f"the source has no column {missing[0]!r}; it has {', '.join(schema)}")
     folder = Folder(output)
     check_apart(files, folder.filesystem, folder.path, folder.text)
-    total = counted(files, predictor.id)
+    found = surveyed(files, predictor.id, predictor.kept)
+    job = _Job(predictor, found, folder, bound, progress)
+    folder.check_own()
     if dry_run:
-        return _Job(predictor, files, folder, schema, total, bound, progress).plan(engine, address)
+        return job.plan(engine, address)
     folder.create()
     with folder.held():
-        job = _Job(predictor, files, folder, schema, total, bound, progress)
         if restart:
             job.clear(engine, address)
         folder.sweep()
@@ -157,16 +156,16 @@ class _Job:
     def __init__(
         self,
         predictor: Predictor,
-        source: RecordSource,
+        survey: Survey,
         folder: Folder,
-        schema: dict[str, Any],
-        total: int | None,
         bound: ErrorBound,
         progress: Callable[[Outcome], None] | None,
     ) -> None:
-        self.predictor, self.source, self.folder = predictor, source, folder
-        self.schema, self.bound, self.progress = schema, bound, progress
-        self.outcome = Outcome(total=total)
+        self.predictor, self.source, self.folder = predictor, survey.source, folder
+        self.schema, self.bound, self.progress = survey.schema, bound, progress
+        self.outcome = Outcome(total=survey.count)
+        if self.source.aside:
+            self.outcome.note(self.source.aside)
         self.engine = "local"
         self.document = self._document()
         #: Records that one run computes, by the name of the device, as far as it was measured.
@@ -178,7 +177,7 @@ class _Job:
         done = self._done(before)
         if self.predictor.id is not None and len(done) < self.outcome.rows:
             drop_doubles(self.folder, self.predictor.id)
-            self.outcome = Outcome(total=self.outcome.total)
+            self.outcome = Outcome(total=self.outcome.total, notes=self.outcome.notes)
             done = self._done(before)
         self.engine = self._engine(engine, address)
         if self.predictor.id is None:
@@ -245,7 +244,18 @@ class _Job:
             "model": {"name": Path(self.predictor.model).name, "sha256": digest(files)},
             "options": self.predictor.identity(),
             "source": [text.rstrip("/") or text for text in self.source.given],
+            "place": self._place(),
         }
+
+    def _place(self) -> dict[str, list[str]] | None:
+        """Where the source is, and from the answers: of either one differs where both are moved."""
+        if not self.source.is_local:
+            return None
+        full = [os.path.join(self.source.root, text) for text in self.source.given]
+        full = [os.path.normpath(path) for path in full]
+        if not self.folder.is_local:
+            return {"full": full}
+        return {"full": full, "from_answers": [os.path.relpath(p, self.folder.path) for p in full]}
 
     def _before(self) -> dict[str, Any] | None:
         """What job.json says of this job; None where the folder has no answers of any.
@@ -260,6 +270,9 @@ class _Job:
             for key in ("model", "source")
             if before.get(key) != self.document[key]
         ]
+        old, new = before.get("place"), self.document["place"]
+        if not unlike and old and new and all(old.get(key) != new[key] for key in new):
+            unlike.append(f"source {_short(old.get('full'))}, not {_short(new['full'])}")
         own, others = self.document["options"], before.get("options", {})
         unlike += [
             f"{key}={_short(others.get(key))}, not {_short(own[key])}"
@@ -279,8 +292,6 @@ class _Job:
     def _done(self, before: Mapping[str, Any] | None) -> set[Any]:
         """Names of the records that have rows; what earlier runs did is counted."""
         parts = self.folder.parts()
-        if parts and before is None:
-            raise VknnError(f"{self.folder.text} has Parquet files of others: give another folder")
         found: set[Any] = set()
         name = self.predictor.id
         if name is None:
@@ -293,6 +304,7 @@ class _Job:
         for path in parts:
             table = self.folder.read_answers(path, [*([name] if name else []), ERROR])
             if name is not None:
+                self._check_id(table.column(name).type)
                 found.update(table.column(name).to_pylist())
             kinds = Counter(e["type"] for e in table.column(ERROR).to_pylist() if e is not None)
             self.outcome.errors.update(kinds)
@@ -300,6 +312,16 @@ class _Job:
         suspects = self.folder.suspects()
         self.outcome.suspects = 0 if suspects is None else suspects.num_rows
         return found
+
+    def _check_id(self, before: Any) -> None:
+        """Check that ids are of a type like that of the answers, or none would be found there."""
+        name = self.predictor.id
+        own = self.schema.get(name or "")
+        if own is not None and not is_of_kind(own, before):
+            raise VknnError(
+                f"{self.folder.text} has answers whose ids are {before}, and column {name!r} is "
+                f"{own} now: give another folder, or --restart, which removes its answers"
+            )
 
     def _engine(self, engine: str, address: str | None) -> str:
         """The engine that a job runs on."""

@@ -26,10 +26,11 @@ from vknn.scale.options import BATCH, DEVICE, ERROR, Predictor
 from vknn.scale.outcome import JobError
 from vknn.scale.ray_noise import quiet_data
 from vknn.scale.ray_sources import BLOCK_BYTES, dataset_of
-from vknn.scale.reading import Rows, check_parquet, read
+from vknn.scale.reading import Rows, read
 from vknn.scale.report import DeviceReport
 from vknn.scale.sources import PARQUET
 from vknn.scale.stages import FIRST_ROWS, end_keeper, prepared, staged
+from vknn.scale.survey import check_parquet
 
 #: Rows of a file of answers at least, where there are so many.
 _FILE_ROWS = 512

@@ -26,7 +26,7 @@ from vknn.scale.ray_worker import BatchActor, Setup
 from vknn.scale.reading import Rows
 from vknn.scale.records import Record, cells_of, record_of
 from vknn.scale.shares import ErrorBound
-from vknn.scale.sources import RecordSource
+from vknn.scale.sources import RecordSource, check_in_all
 from vknn.scale.worker import Worker, run_layers
 
 #: Rows among which a first one is looked for that can be computed, before a job begins.
@@ -143,6 +143,8 @@ def prepared(
         singly = partial(_singly, table)
     with Worker(predictor, NUMPY) as worker:
         layout = worker.layout(schema)
+        if source is not None:
+            check_in_all(source, layout.read)
         example: tuple[dict[str, Any], dict[str, Any] | None] | None = None
         fixed = all(is_known(column, dict(schema), source) for column in layout.inputs)
         found = first_record(worker, layout, singly(layout), fixed)
