@@ -10,7 +10,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from vknn.errors import InputError, VknnError
@@ -19,7 +18,6 @@ from vknn.scale.doubles import drop_doubles
 from vknn.scale.folder import Folder
 from vknn.scale.layout import JobLayout
 from vknn.scale.local import LocalRun
-from vknn.scale.model_files import digest, model_files
 from vknn.scale.on_ray import RayRun, planned_workers, remove_pending
 from vknn.scale.optional import has_ray
 from vknn.scale.options import DEVICE, ERROR, NUMPY, Predictor, predictor_of
@@ -28,10 +26,10 @@ from vknn.scale.plan import JobPlan, plan_of
 from vknn.scale.reading import read
 from vknn.scale.redo import errors_of, replace_rows
 from vknn.scale.report import Report
+from vknn.scale.same_job import differences, document_of
 from vknn.scale.shares import ErrorBound
 from vknn.scale.sources import PARQUET, RecordSource, check_apart, find_source
 from vknn.scale.survey import Survey, is_of_kind, surveyed
-from vknn.scale.versions import versions
 from vknn.scale.worker import Worker
 
 ENGINES = ("auto", "local", "ray")
@@ -167,7 +165,7 @@ class _Job:
         if self.source.aside:
             self.outcome.note(self.source.aside)
         self.engine = "local"
-        self.document = self._document()
+        self.document = document_of(predictor, self.source, folder)
         #: Records that one run computes, by the name of the device, as far as it was measured.
         self.stacked: dict[str, int] = {}
 
@@ -237,26 +235,6 @@ class _Job:
             "stored": (before or {}).get("layout"), "stacked": self.stacked, "tell": self.progress,
         }  # fmt: skip
 
-    def _document(self) -> dict[str, Any]:
-        files = model_files(self.predictor.model, self.predictor.weights)
-        return {
-            "versions": versions(),
-            "model": {"name": Path(self.predictor.model).name, "sha256": digest(files)},
-            "options": self.predictor.identity(),
-            "source": [text.rstrip("/") or text for text in self.source.given],
-            "place": self._place(),
-        }
-
-    def _place(self) -> dict[str, list[str]] | None:
-        """Where the source is, and from the answers: of either one differs where both are moved."""
-        if not self.source.is_local:
-            return None
-        full = [os.path.join(self.source.root, text) for text in self.source.given]
-        full = [os.path.normpath(path) for path in full]
-        if not self.folder.is_local:
-            return {"full": full}
-        return {"full": full, "from_answers": [os.path.relpath(p, self.folder.path) for p in full]}
-
     def _before(self) -> dict[str, Any] | None:
         """What job.json says of this job; None where the folder has no answers of any.
 
@@ -265,20 +243,7 @@ class _Job:
         before = self.folder.job()
         if before is None:
             return None
-        unlike = [
-            f"{key} {_short(before.get(key))}, not {_short(self.document[key])}"
-            for key in ("model", "source")
-            if before.get(key) != self.document[key]
-        ]
-        old, new = before.get("place"), self.document["place"]
-        if not unlike and old and new and all(old.get(key) != new[key] for key in new):
-            unlike.append(f"source {_short(old.get('full'))}, not {_short(new['full'])}")
-        own, others = self.document["options"], before.get("options", {})
-        unlike += [
-            f"{key}={_short(others.get(key))}, not {_short(own[key])}"
-            for key in own
-            if others.get(key) != own[key]
-        ]
+        unlike = differences(before, self.document)
         if not unlike:
             self.stacked = dict(before.get("stacked", {}))
             return before
@@ -411,8 +376,3 @@ def _named(predictor: Predictor, source: RecordSource) -> Predictor:
             f"there is no column {predictor.id!r} to name records: {source.kind} have {source.id!r}"
         )
     return replace(predictor, id=source.id)
-
-
-def _short(value: Any) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= 100 else f"{text[:97]}..."

@@ -25,15 +25,13 @@ from vknn.scale.optional import arrow, arrow_part, ray_module
 from vknn.scale.options import BATCH, DEVICE, ERROR, Predictor
 from vknn.scale.outcome import JobError
 from vknn.scale.ray_noise import quiet_data
-from vknn.scale.ray_sources import BLOCK_BYTES, dataset_of
+from vknn.scale.ray_sources import dataset_of
 from vknn.scale.reading import Rows, read
 from vknn.scale.report import DeviceReport
 from vknn.scale.sources import PARQUET
 from vknn.scale.stages import FIRST_ROWS, end_keeper, prepared, staged
 from vknn.scale.survey import check_parquet
 
-#: Rows of a file of answers at least, where there are so many.
-_FILE_ROWS = 512
 _PENDING = ".pending.parquet"
 #: An error of ours in the text of one of Ray's, which has lost what caused it.
 _OWN_ERROR = re.compile(r"(?:^|: )vknn\.[\w.]+Error: (.+)")
@@ -69,7 +67,7 @@ class RayRun(JobRun):
 
         Raises JobError where more records fail than may, and UnreadError for damaged files.
         """
-        with joined(self.address) as ray, quiet_data(), _small_blocks(), self._checkpoint():
+        with joined(self.address) as ray, quiet_data(), _own_blocks(), self._checkpoint():
             counts = (self.outcome.total, self.outcome.rows, self.outcome.errors_now)
             setup, pool = prepared(
                 self.predictor, None, source=self.source, stored=self.stored, singly=self._singly,
@@ -79,6 +77,10 @@ class RayRun(JobRun):
             self._remember = partial(remember, setup.layout)
             self._remember()
             self._columns = setup.layout.read
+            # Devices need not wait for a large block: Ray's own are 128 MiB, some 200 pictures.
+            ray_module(
+                "ray.data"
+            ).DataContext.get_current().target_max_block_size = setup.portions.block_bytes
             batch = self.predictor.batch_size
             read_from = dataset_of(self.source, setup.layout.read, self.schema, batch, setup.keeper)
             dataset = staged(read_from, setup, pool)
@@ -88,7 +90,7 @@ class RayRun(JobRun):
                     dataset.write_parquet(
                         self.folder.path,
                         filesystem=self.folder.filesystem,
-                        min_rows_per_file=_FILE_ROWS,
+                        min_rows_per_file=setup.portions.file_rows,
                         filename_provider=_filenames(self._prefix),
                     )
                 self._recount()
@@ -303,14 +305,10 @@ class RayRun(JobRun):
 
 
 @contextlib.contextmanager
-def _small_blocks() -> Iterator[None]:
-    """Block in which Ray hands records on in small blocks: devices need not wait for a large one.
-
-    Ray's own are 128 MiB, some 200 pictures ready to be computed.
-    """
+def _own_blocks() -> Iterator[None]:
+    """Block at whose end the size of Ray's blocks is what it was."""
     context = ray_module("ray.data").DataContext.get_current()
     before = context.target_max_block_size
-    context.target_max_block_size = min(before or BLOCK_BYTES, BLOCK_BYTES)
     try:
         yield
     finally:

@@ -11,11 +11,10 @@ from typing import Any
 from vknn.scale.archives import UnreadError
 from vknn.scale.optional import arrow, ray_module
 from vknn.scale.packed import READ_ERROR
+from vknn.scale.portions import BLOCK_BYTES
 from vknn.scale.reading import Rows, read
 from vknn.scale.sources import PARQUET, PICTURES, RecordSource
 
-#: Bytes of a block.
-BLOCK_BYTES = 16 << 20
 #: Rows of a block that a reader gives, where they are no larger than that.
 _ROWS = 1024
 #: Of pictures, which are large.
