@@ -28,9 +28,7 @@ from vknn.scale.ray_noise import quiet_data
 from vknn.scale.ray_sources import dataset_of
 from vknn.scale.reading import Rows, read
 from vknn.scale.report import DeviceReport
-from vknn.scale.sources import PARQUET
 from vknn.scale.stages import FIRST_ROWS, end_keeper, prepared, staged
-from vknn.scale.survey import check_parquet
 
 _PENDING = ".pending.parquet"
 #: An error of ours in the text of one of Ray's, which has lost what caused it.
@@ -60,7 +58,6 @@ class RayRun(JobRun):
         self._before = set(self.folder.parts())
         self._state: dict[str, Any] = {}
         self._remember: Callable[[], None] = lambda: None
-        self._columns: tuple[str, ...] = ()
 
     def run(self, remember: Callable[[JobLayout], None]) -> None:
         """Computing of all records that are left; ``remember`` is told the columns of answers.
@@ -76,7 +73,6 @@ class RayRun(JobRun):
             )  # fmt: skip
             self._remember = partial(remember, setup.layout)
             self._remember()
-            self._columns = setup.layout.read
             # Devices need not wait for a large block: Ray's own are 128 MiB, some 200 pictures.
             ray_module(
                 "ray.data"
@@ -105,8 +101,9 @@ class RayRun(JobRun):
                 self._note_suspects()
                 if not is_whole:
                     self._recount()
-        self._complete()
-        if problems := self._state.get("unread"):
+        problems = self._state.get("unread")
+        self._complete(is_whole=not problems)
+        if problems:
             raise UnreadError(problems)
 
     @property
@@ -225,11 +222,6 @@ class RayRun(JobRun):
                 inner.args = (str(inner).split(_ADVICE)[0], *inner.args[1:])
                 return inner
             inner = cause if isinstance(cause, BaseException) else None
-        if self.source.kind == PARQUET:
-            try:
-                check_parquet(self.source, self._columns)
-            except VknnError as problem:
-                return problem
         lines = [line for line in str(error).splitlines() if line.strip()]
         if ours := [found for line in lines if (found := _OWN_ERROR.search(line))]:
             return JobError(f"a worker ended the job: {ours[-1][1]}")
@@ -260,8 +252,8 @@ class RayRun(JobRun):
             return False
         return True
 
-    def _complete(self) -> None:
-        """Check that every record has one row."""
+    def _complete(self, is_whole: bool) -> None:
+        """Check that every record has one row; where the source is not read whole, none has two."""
         for path in set(self.folder.parts()) - self._before:
             # A worker of an ended run wrote it behind the beginning of this one, which did the
             # same records.
@@ -279,9 +271,10 @@ class RayRun(JobRun):
                 )
         _remove_folder(self.folder)
         # There may be more: rows of records that have left the source since an earlier run.
-        if self.outcome.total is not None and self.outcome.rows < self.outcome.total:
+        total = self.outcome.total
+        if is_whole and total is not None and self.outcome.rows < total:
             raise JobError(
-                f"{self.outcome.total} records have {self.outcome.rows} rows: the source changed "
+                f"{total} records have {self.outcome.rows} rows: the source changed "
                 "while the job ran, or files of it vanished; run it again"
             )
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from vknn.errors import InputError, VknnError
-from vknn.scale.archives import KEY, MOST_BYTES, Note, archive_records
+from vknn.scale.archives import KEY, MOST_BYTES, Note, UnreadError, archive_records
 from vknn.scale.optional import arrow, arrow_part
 from vknn.scale.sources import (
     ARRAYS,
@@ -60,11 +60,15 @@ def read(
         rows: Of a batch.
         wanted: Told a record's name; what it does not want is left out, unread where that can be.
         note: Told what users are to know of the files.
+
+    Raises InputError for files that do not fit and, behind all records that there are, UnreadError
+    where files are damaged.
     """
     if source.kind == TARS:
         return _read_tars(source, columns, rows, wanted, note)
-    readers = {PICTURES: _read_pictures, PARQUET: read_parquet, ARRAYS: _read_arrays}
-    return readers[source.kind](source, columns, rows, wanted)
+    if source.kind == PICTURES:
+        return _read_pictures(source, columns, rows, wanted)
+    return _read_files(source, columns, rows, wanted)
 
 
 _Wanted = Callable[[Any], bool] | None
@@ -98,25 +102,50 @@ def _read_pictures(
             yield Rows(table.select(list(columns)), errors)
 
 
-def read_parquet(
-    source: RecordSource, columns: Sequence[str], rows: int, wanted: _Wanted = None
+def _read_files(
+    source: RecordSource, columns: Sequence[str], rows: int, wanted: _Wanted
 ) -> Iterator[Rows]:
-    """:func:`read` for Parquet: rows with the file that they are from. Raises VknnError."""
-    pa = arrow()
+    """Rows of Parquet or arrays; a damaged file ends with what stands before that."""
+    problems: dict[str, str] = {}
+    read_one = read_parquet if source.kind == PARQUET else _read_arrays
     for path in source.paths:
-        file = parquet_file(source, path)
-        check_columns(file.schema_arrow.names, columns, path)
         try:
-            many = rows * max(1, _LEAST_ROWS // rows)
-            for batch in file.iter_batches(many, columns=list(dict.fromkeys(columns))):
-                table = in_types(pa.Table.from_batches([batch]), source.casts, path)
-                if wanted is not None:
-                    ids = table.column(columns[0]).to_pylist()
-                    table = table.filter(pa.array([wanted(i) for i in ids], pa.bool_()))
-                for begin in range(0, table.num_rows, rows):
-                    yield Rows(table.slice(begin, rows), path=path)
-        except (pa.ArrowException, OSError) as error:
-            raise VknnError(f"{path} cannot be read: {error}") from None
+            yield from read_one(source, path, columns, rows, wanted)
+        except InputError:
+            raise
+        except VknnError as error:
+            problems[path] = str(error)
+    if problems:
+        raise UnreadError(problems)
+
+
+def read_parquet(
+    source: RecordSource, path: str, columns: Sequence[str], rows: int, wanted: _Wanted = None
+) -> Iterator[Rows]:
+    """Rows of a Parquet file. Raises VknnError where it is damaged."""
+    pa = arrow()
+    file = parquet_file(source, path)
+    check_columns(file.schema_arrow.names, columns, path)
+    many = rows * max(1, _LEAST_ROWS // rows)
+    try:
+        for batch in file.iter_batches(many, columns=list(dict.fromkeys(columns))):
+            table = in_types(pa.Table.from_batches([batch]), source.casts, path)
+            if wanted is not None:
+                ids = table.column(columns[0]).to_pylist()
+                table = table.filter(pa.array([wanted(i) for i in ids], pa.bool_()))
+            for begin in range(0, table.num_rows, rows):
+                yield Rows(table.slice(begin, rows), path=path)
+    except (pa.ArrowException, OSError) as error:
+        raise VknnError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
+
+
+def row_bytes(source: RecordSource, path: str, columns: Sequence[str]) -> int:
+    """Mean bytes of some columns in a row of a Parquet file. Raises VknnError."""
+    found = parquet_file(source, path).metadata
+    groups = [found.row_group(number) for number in range(found.num_row_groups)]
+    parts = (group.column(number) for group in groups for number in range(group.num_columns))
+    own = (part for part in parts if part.path_in_schema.split(".")[0] in columns)
+    return sum(part.total_uncompressed_size for part in own) // max(1, found.num_rows)
 
 
 #: Types of columns that Arrow neither filters nor takes rows of.
@@ -158,27 +187,27 @@ def in_types(table: Any, casts: Mapping[str, Any], path: str = "") -> Any:
 
 
 def _read_arrays(
-    source: RecordSource, columns: Sequence[str], rows: int, wanted: _Wanted
+    source: RecordSource, path: str, columns: Sequence[str], rows: int, wanted: _Wanted
 ) -> Iterator[Rows]:
+    """Rows of a .npy or .npz. Raises VknnError where it is damaged."""
     pa = arrow()
     known = OWN_ID[ARRAYS]
-    for path in source.paths:
-        arrays = _arrays(source, path)
-        if missing := [n for n in columns if n != known and n not in arrays]:
-            raise InputError(f"{path} has no array {missing[0]!r}; it has {', '.join(arrays)}")
-        for some in _chunks(range(row_count({n: a.shape for n, a in arrays.items()}, path)), rows):
-            ids = [f"{path}#{number}" for number in some]
-            kept = [i for i, name in enumerate(ids) if wanted is None or wanted(name)]
-            if not kept:
-                continue
-            places: Any = np.array([some[i] for i in kept])
-            if len(kept) == len(some):  # no copy: rows of a mapped file are read where they lie
-                places = slice(some[0], some[-1] + 1)
-            data = {known: pa.array([ids[i] for i in kept], pa.string())}
-            for name, array in arrays.items():
-                if name in columns:
-                    data[name] = _tensor_column(np.asarray(array[places]), path)
-            yield Rows(in_types(pa.table(data).select(list(columns)), source.casts, path))
+    arrays = _arrays(source, path)
+    if missing := [n for n in columns if n != known and n not in arrays]:
+        raise InputError(f"{path} has no array {missing[0]!r}; it has {', '.join(arrays)}")
+    for some in _chunks(range(row_count({n: a.shape for n, a in arrays.items()}, path)), rows):
+        ids = [f"{path}#{number}" for number in some]
+        kept = [i for i, name in enumerate(ids) if wanted is None or wanted(name)]
+        if not kept:
+            continue
+        places: Any = np.array([some[i] for i in kept])
+        if len(kept) == len(some):  # no copy: rows of a mapped file are read where they lie
+            places = slice(some[0], some[-1] + 1)
+        data = {known: pa.array([ids[i] for i in kept], pa.string())}
+        for name, array in arrays.items():
+            if name in columns:
+                data[name] = _tensor_column(np.asarray(array[places]), path)
+        yield Rows(in_types(pa.table(data).select(list(columns)), source.casts, path))
 
 
 def _read_tars(

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from vknn.errors import InputError
+from vknn.errors import InputError, VknnError
 from vknn.pictures import is_picture
 from vknn.scale.optional import arrow, arrow_part
 
@@ -126,11 +126,11 @@ def check_in_all(source: RecordSource, columns: Iterable[str]) -> None:
 
 
 def opened(source: RecordSource, path: str) -> Any:
-    """A file of a source, open for reading at any place."""
+    """A file of a source, open for reading at any place. Raises VknnError."""
     try:
         return source.filesystem.open_input_file(source.place(path))
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+        raise VknnError(f"{path} cannot be read: {error}") from None
 
 
 def check_apart(source: RecordSource, filesystem: Any, path: str, text: str) -> None:

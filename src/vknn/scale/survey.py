@@ -6,7 +6,7 @@ import io
 import itertools
 import math
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,9 +15,10 @@ import numpy as np
 
 from vknn.errors import InputError, VknnError
 from vknn.npy_header import read_header
-from vknn.scale.archives import KEY, archive_columns
+from vknn.scale.archives import KEY, UnreadError, archive_columns
 from vknn.scale.optional import arrow, arrow_part
 from vknn.scale.reading import (
+    Rows,
     array_type,
     check_columns,
     parquet_file,
@@ -30,6 +31,7 @@ from vknn.scale.sources import ARRAYS, BYTES, DATA, OWN_ID, PARQUET, PICTURES, R
 #: Files whose beginnings or ends are read at once: each is a moment of waiting.
 _READERS = 8
 _NPY = ".npy"
+_Look = Callable[[RecordSource, str], Any]
 #: Bytes of an archive that is read as a whole.
 _SMALL = 1 << 16
 
@@ -75,12 +77,6 @@ def surveyed(source: RecordSource, id_column: str | None, kept: Sequence[str]) -
         found = Survey(source, columns, None)
     _check_kept(list(found.schema), kept)
     return found
-
-
-def check_parquet(source: RecordSource, columns: Sequence[str]) -> None:
-    """Check that all Parquet files have columns of these names. Raises VknnError."""
-    for path in source.paths:
-        check_columns(parquet_file(source, path).schema_arrow.names, columns, path)
 
 
 def _check_kept(names: Sequence[str], kept: Sequence[str]) -> None:
@@ -179,19 +175,38 @@ def _of_parquet(source: RecordSource, id_column: str | None, kept: Sequence[str]
     return Survey(noted, types.schema, count)
 
 
-def _each(source: RecordSource, look: Any) -> Iterator[tuple[str, Any]]:
-    """What ``look`` finds in each file, some of which are looked at at a time."""
+def _each(source: RecordSource, look: _Look) -> Iterator[tuple[str, Any]]:
+    """What ``look`` finds in each file, some of which are looked at at a time.
+
+    Raises VknnError behind all of them for those that cannot be read.
+    """
+    problems: dict[str, VknnError] = {}
+
+    def found(path: str) -> Any:
+        try:
+            return look(source, path)
+        except VknnError as error:
+            return error
+
     paths = iter(source.paths)
     with ThreadPoolExecutor(_READERS, "vknn-survey") as pool:
         while some := list(itertools.islice(paths, 4 * _READERS)):
-            yield from zip(some, pool.map(lambda p: look(source, p), some), strict=True)
+            for path, one in zip(some, pool.map(found, some), strict=True):
+                if isinstance(one, VknnError):
+                    problems[path] = one
+                else:
+                    yield path, one
+    if len(problems) == 1:
+        raise next(iter(problems.values()))
+    if problems:
+        raise UnreadError({path: str(error) for path, error in problems.items()})
 
 
 def _checked_ids(source: RecordSource, column: str) -> int:
     """Number of the ids of a column of Parquet files, which must all differ."""
     seen: set[Any] = set()
     count = 0
-    for rows in read_parquet(source, [column], 1 << 16):
+    for rows in _ids(source, column):
         ids = rows.table.column(column)
         if ids.null_count or _has_nan(ids):
             raise InputError(f"{rows.path}: id column {column!r} has nulls, and ids name records")
@@ -208,6 +223,12 @@ def _checked_ids(source: RecordSource, column: str) -> int:
     return count
 
 
+def _ids(source: RecordSource, column: str) -> Iterator[Rows]:
+    """Rows with the ids of all files. Raises VknnError at one that is damaged."""
+    for path in source.paths:
+        yield from read_parquet(source, path, [column], 1 << 16)
+
+
 def _has_nan(ids: Any) -> bool:
     """Whether ids are numbers with NaN among them, which is not even the same as itself."""
     compute = arrow_part("compute")
@@ -218,7 +239,7 @@ def _doubles(source: RecordSource, column: str) -> str:
     """The error for ids that occur twice, with examples."""
     seen: set[Any] = set()
     twice: dict[Any, str] = {}
-    for rows in read_parquet(source, [column], 1 << 16):
+    for rows in _ids(source, column):
         for value in rows.table.column(column).to_pylist():
             if value in seen:
                 twice.setdefault(value, rows.path)
