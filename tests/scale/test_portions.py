@@ -9,13 +9,20 @@ import numpy as np
 import pytest
 
 pytest.importorskip("pyarrow")
-from tests.scale.jobs import table, vectors, write_net
+pytest.importorskip("PIL")
+from tests.scale.jobs import pictures, table, vectors, write_net
 
 from vknn.scale.first_record import FirstRecord
+from vknn.scale.folder import Folder
 from vknn.scale.layout import JobLayout
+from vknn.scale.on_ray import RayRun
+from vknn.scale.options import Predictor
+from vknn.scale.outcome import Outcome
 from vknn.scale.portions import BLOCK_BYTES, USUAL, Portions, portions_of
 from vknn.scale.reading import Rows
 from vknn.scale.records import Record
+from vknn.scale.shares import ErrorBound
+from vknn.scale.sources import find_source
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -53,6 +60,20 @@ def test_portions(
 
 def test_where_nothing_is_known() -> None:
     assert portions_of(None, 0.0, 32, True) == USUAL
+
+
+def test_pictures_that_have_rows_are_not_read_again(tmp_path: Path) -> None:
+    """Ray filters behind the read: a night's pictures would all be read to be left out."""
+    source = find_source(pictures(tmp_path / "in", 4))
+    done = set(source.paths[:3])
+    run = RayRun(
+        Predictor(tmp_path / "net.param", id="path"), source, Folder(tmp_path / "out"), {}, done,
+        ErrorBound(), Outcome(total=4),
+    )  # fmt: skip
+    left = run._left()
+    assert left.paths == source.paths[3:] and left.sizes == source.sizes[3:]
+    run.done = set()
+    assert run._left() is source
 
 
 @pytest.mark.slow

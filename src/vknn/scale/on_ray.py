@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,7 @@ from vknn.scale.ray_noise import quiet_data
 from vknn.scale.ray_sources import dataset_of
 from vknn.scale.reading import Rows, read
 from vknn.scale.report import DeviceReport
+from vknn.scale.sources import PICTURES, RecordSource
 from vknn.scale.stages import FIRST_ROWS, end_keeper, prepared, staged
 
 _PENDING = ".pending.parquet"
@@ -78,7 +79,9 @@ class RayRun(JobRun):
                 "ray.data"
             ).DataContext.get_current().target_max_block_size = setup.portions.block_bytes
             batch = self.predictor.batch_size
-            read_from = dataset_of(self.source, setup.layout.read, self.schema, batch, setup.keeper)
+            read_from = dataset_of(
+                self._left(), setup.layout.read, self.schema, batch, setup.keeper
+            )
             dataset = staged(read_from, setup, pool)
             is_whole = False
             try:
@@ -105,6 +108,21 @@ class RayRun(JobRun):
         self._complete(is_whole=not problems)
         if problems:
             raise UnreadError(problems)
+
+    def _left(self) -> RecordSource:
+        """The source without pictures that have rows: Ray would read them to leave them out."""
+        if not self._is_parted:
+            return self.source
+        pairs = zip(self.source.paths, self.source.sizes, strict=True)
+        left = [(path, size) for path, size in pairs if path not in self.done]
+        return replace(
+            self.source, paths=tuple(p for p, _ in left), sizes=tuple(s for _, s in left)
+        )
+
+    @property
+    def _is_parted(self) -> bool:
+        """Whether what is left of the source is known without reading it."""
+        return bool(self.source.kind == PICTURES and self.done)
 
     @property
     def _prefix(self) -> str:
@@ -166,7 +184,7 @@ class RayRun(JobRun):
     def _note_done(self, path: str) -> None:
         pa, name, place = arrow(), self.predictor.id, self.folder.filesystem
         _remove_folder(self.folder)
-        if self.done and name is not None:
+        if self.done and name is not None and not self._is_parted:
             place.create_dir(path, recursive=True)
             ids = pa.table({name: pa.array(sorted(self.done), self.schema[name] or pa.string())})
             arrow_part("parquet").write_table(
@@ -299,13 +317,14 @@ class RayRun(JobRun):
 
 @contextlib.contextmanager
 def _own_blocks() -> Iterator[None]:
-    """Block at whose end the size of Ray's blocks is what it was."""
+    """Block in which Ray drops no block, and at whose end the size of blocks is what it was."""
     context = ray_module("ray.data").DataContext.get_current()
-    before = context.target_max_block_size
+    before = context.target_max_block_size, context.max_errored_blocks
+    context.max_errored_blocks = 0
     try:
         yield
     finally:
-        context.target_max_block_size = before
+        context.target_max_block_size, context.max_errored_blocks = before
 
 
 def planned_workers(predictor: Predictor, address: str | None) -> list[str]:
