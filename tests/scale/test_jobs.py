@@ -26,6 +26,7 @@ from tests.scale.jobs import (
 
 from vknn import scale
 from vknn.errors import InputError, ModelFormatError, VknnError
+from vknn.scale.folder import Folder
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -92,6 +93,23 @@ def test_a_job_that_wrote_nothing_leaves_its_folder(
     assert report.rows == 50 and document(tmp_path / "out")["options"]["columns"] == {
         "data": "data"
     }
+
+
+def test_a_source_that_lost_records_while_the_job_ran(
+    net: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that says "done" has a row for each record that was counted."""
+
+    def begun(folder: Folder) -> None:
+        table(source, vectors(40))
+
+    monkeypatch.setattr(Folder, "create", begun)
+    (tmp_path / "out" / "_vknn").mkdir(parents=True)
+    with pytest.raises(scale.JobError, match="50 records have 40 rows: the source changed") as e:
+        job(source, net, tmp_path / "out", id="id")
+    assert e.value.report is not None and e.value.report.state == "stopped"
+    monkeypatch.undo()
+    assert job(source, net, tmp_path / "out", id="id").state == "done"
 
 
 def test_a_damaged_job(net: Path, source: Path, tmp_path: Path) -> None:

@@ -192,8 +192,8 @@ class _Job:
                 RayRun(**self._given(done, before), address=address).run(self._remember)
             else:
                 self._local(done, before).run(self._remember)
-            if not redo_suspect and (text := self.outcome.excess(self.bound, is_end=True)):
-                raise JobError(text)
+            if not redo_suspect:
+                self._check_end()
         except (JobError, UnreadError) as error:
             told = error if isinstance(error, JobError) else JobError(str(error))
             told.report = self._finish(STOPPED)
@@ -205,6 +205,18 @@ class _Job:
         if left:
             self.outcome.notes.append("only suspect rows were computed: others are left")
         return self._finish(STOPPED if left else DONE)
+
+    def _check_end(self) -> None:
+        """Check that all records have rows, and not too many an error. Raises JobError."""
+        total, rows = self.outcome.total, self.outcome.rows
+        # There may be more: rows of records that have left the source since an earlier run.
+        if total is not None and rows < total:
+            raise JobError(
+                f"{total} records have {rows} rows: the source changed while the job ran, or files "
+                "of it vanished; run it again"
+            )
+        if text := self.outcome.excess(self.bound, is_end=True):
+            raise JobError(text)
 
     def clear(self, engine: str, address: str | None) -> None:
         """Removal of earlier answers, where the job can begin anew. Raises VknnError."""

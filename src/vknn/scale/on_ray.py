@@ -104,9 +104,8 @@ class RayRun(JobRun):
                 self._note_suspects()
                 if not is_whole:
                     self._recount()
-        problems = self._state.get("unread")
-        self._complete(is_whole=not problems)
-        if problems:
+        self._complete()
+        if problems := self._state.get("unread"):
             raise UnreadError(problems)
 
     def _left(self) -> RecordSource:
@@ -270,8 +269,8 @@ class RayRun(JobRun):
             return False
         return True
 
-    def _complete(self, is_whole: bool) -> None:
-        """Check that every record has one row; where the source is not read whole, none has two."""
+    def _complete(self) -> None:
+        """Check that no record has two rows."""
         for path in set(self.folder.parts()) - self._before:
             # A worker of an ended run wrote it behind the beginning of this one, which did the
             # same records.
@@ -288,13 +287,6 @@ class RayRun(JobRun):
                     f"first row of each is kept"
                 )
         _remove_folder(self.folder)
-        # There may be more: rows of records that have left the source since an earlier run.
-        total = self.outcome.total
-        if is_whole and total is not None and self.outcome.rows < total:
-            raise JobError(
-                f"{total} records have {self.outcome.rows} rows: the source changed "
-                "while the job ran, or files of it vanished; run it again"
-            )
 
     def _ids(self, name: str) -> list[Any]:
         parts = self.folder.parts()

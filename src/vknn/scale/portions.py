@@ -12,6 +12,8 @@ from vknn.scale.first_record import FirstRecord
 BLOCK_BYTES, _LEAST_BYTES = 16 << 20, 16 << 10
 #: Records that are handed on together at most: what a worker does at a time, and loses at its end.
 _MOST_ROWS = 1024
+#: Of the bytes of so many records, as what is handed on is given.
+_SHARE = 0.9
 #: Rows of a file of answers at least, and bytes at most of so many.
 _FILE_ROWS, _FILE_BYTES = 512, 1 << 26
 #: Seconds of NumPy's that records may take which are handed on, or wait for a file, together, on
@@ -56,10 +58,13 @@ def portions_of(
         return USUAL
     patience = _HOST_SECONDS if on_host else _DEVICE_SECONDS
     each = max(seconds, 1e-6)
-    rows = max(1, batch_size, int(min(_MOST_ROWS, patience / each)))
-    own, kept = first.rows.table, first.rows.table.select(list(first.layout.kept))
+    rows = max(batch_size, int(min(_MOST_ROWS, patience / each)))
+    own = first.rows.table
+    kept = own.select(list(first.layout.kept))
     answer = sum(np.asarray(value).nbytes for value in first.outputs.values())
-    size = max(_LEAST_BYTES, rows * int(own.nbytes), batch_size * answer)
+    whole = batch_size * max(1, rows // batch_size)
+    # A little less: Ray waits for more where a portion lacks a byte, and parts what is too much.
+    size = max(_LEAST_BYTES, int(_SHARE * whole * own.nbytes), batch_size * answer)
     together = max(min(_FILE_ROWS, rows), int(min(_QUICK_ROWS, _QUICK_SECONDS / each)))
     fitting = _FILE_BYTES // max(1, answer + int(kept.nbytes))
     return Portions(min(BLOCK_BYTES, size), max(1, min(together, fitting)))
