@@ -38,8 +38,12 @@ SCALE = {
     "{} holds another job: {}; give another folder, or --restart, which removes its answers": (
         "scale/test_jobs.py::test_another_job_is_refused"
     ),
-    "{}: column {} is {}, of which no rows can be taken: write it as string or binary": (
+    "{}column {} is {}, of which no rows can be taken: write it as string or binary": (
         "scale/test_reading.py::test_columns_of_views"
+    ),
+    "{} has answers whose ids are {}, and column {} is {} now: give another folder, or --restart, "
+    "which removes its answers": (
+        "scale/test_jobs.py::test_ids_of_another_type_are_not_computed_again"
     ),
     "nothing says which column input {} is read from: --input {}=COLUMN does (columns={{}: "
     "COLUMN}); there are {}": ("scale/test_reading.py::test_the_column_of_an_input"),

@@ -275,6 +275,20 @@ def test_json_lines_and_arrays(tmp_path: Path) -> None:
         assert arrays["out"].dtype == np.float32
 
 
+def test_kept_columns_that_are_converted(tmp_path: Path) -> None:
+    pairs = pa.array([[("a", 1), ("a", 2)], [("b", 3)]], pa.map_(pa.string(), pa.int32()))
+    for name, column in (("map", pairs), ("text", pa.array(["x", None], pa.large_string()))):
+        table(tmp_path / "t.parquet", vectors(2), kept=column)
+        out = tmp_path / name
+        job(tmp_path / "t.parquet", write_net(tmp_path), out, id="id", keep=["kept"])
+        lines = [json.loads(line) for line in Path(convert(out, "jsonl")).read_text().splitlines()]
+        assert [line["kept"] for line in lines] == {
+            "map": [[["a", 1], ["a", 2]], [["b", 3]]],
+            "text": ["x", None],
+        }[name]
+    assert list(np.load(convert(out, "npz"))["kept"]) == ["x", ""]
+
+
 def test_what_is_not_finite_is_null_in_json(tmp_path: Path) -> None:
     values = np.array([[np.nan, np.inf, -np.inf, 2.0]], np.float32)
     source = table(tmp_path / "t.parquet", values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -163,6 +164,20 @@ def test_suspect_rows_are_computed_again(
     assert again.new_rows == 0 and "no rows are suspect" in again.notes
     run(source, net, folder, device="numpy")
     check_right(folder, COUNT)
+
+
+@pytest.mark.device
+def test_suspect_rows_of_a_folder_that_was_copied(
+    suspect: tuple[Path, list[str]], net: Path, tmp_path: Path
+) -> None:
+    """The files of the copy are mended, and not those of the folder that it was made of."""
+    folder, names = suspect
+    before = by_id(folder)
+    shutil.copytree(folder, tmp_path / "copy")
+    run(tmp_path / "t.parquet", net, tmp_path / "copy", redo_suspect=True, device="numpy")
+    again = by_id(tmp_path / "copy")
+    assert {row["device"] for name, row in again.items() if name in names} == {"numpy"}
+    assert [row["batch"] for row in by_id(folder).values()] == [r["batch"] for r in before.values()]
 
 
 @pytest.mark.device

@@ -219,10 +219,9 @@ SLOW = probing("*:sleep=0.02")
     "how",
     [
         "interrupt",
-        *(
-            pytest.param(n, marks=pytest.mark.slow)
-            for n in ("kill-parent", "kill-child", "terminate")
-        ),
+        "terminate",
+        "terminate-all",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("kill-parent", "kill-child")),
     ],
 )
 def test_ended_in_the_middle(how: str, net: Path, tmp_path: Path) -> None:
@@ -238,14 +237,19 @@ def test_ended_in_the_middle(how: str, net: Path, tmp_path: Path) -> None:
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     elif how == "kill-child":
         os.kill(child_of(process), signal.SIGKILL)
+    elif how == "terminate":
+        process.send_signal(signal.SIGTERM)  # as schedulers do
+    elif how == "terminate-all":
+        os.killpg(process.pid, signal.SIGTERM)
     else:
         child = child_of(process)
-        process.send_signal(signal.SIGKILL if how == "kill-parent" else signal.SIGTERM)
+        process.send_signal(signal.SIGKILL)
     _, errors = process.communicate(timeout=60)
     if how == "kill-child":
         assert process.returncode == 0 and "another goes on" in errors
-    elif how == "interrupt":
-        assert process.returncode == 130 and errors.endswith("vknn: stopped\n")
+    elif how != "kill-parent":
+        assert process.returncode == (130 if how == "interrupt" else 143), errors
+        assert errors.endswith("vknn: stopped\n")
         count = len(by_id(tmp_path / "out"))
         assert 4 <= count < 60, "what was computed is written"
         assert document(tmp_path / "out")["report"]["rows"] == count

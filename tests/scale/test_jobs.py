@@ -26,6 +26,7 @@ from tests.scale.jobs import (
 
 from vknn import scale
 from vknn.errors import InputError, ModelFormatError, VknnError
+from vknn.scale.folder import Folder
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -94,6 +95,23 @@ def test_a_job_that_wrote_nothing_leaves_its_folder(
     }
 
 
+def test_a_source_that_lost_records_while_the_job_ran(
+    net: Path, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job that says "done" has a row for each record that was counted."""
+
+    def begun(folder: Folder) -> None:
+        table(source, vectors(40))
+
+    monkeypatch.setattr(Folder, "create", begun)
+    (tmp_path / "out" / "_vknn").mkdir(parents=True)
+    with pytest.raises(scale.JobError, match="50 records have 40 rows: the source changed") as e:
+        job(source, net, tmp_path / "out", id="id")
+    assert e.value.report is not None and e.value.report.state == "stopped"
+    monkeypatch.undo()
+    assert job(source, net, tmp_path / "out", id="id").state == "done"
+
+
 def test_a_damaged_job(net: Path, source: Path, tmp_path: Path) -> None:
     job(source, net, tmp_path / "out", id="id")
     path = tmp_path / "out" / "_vknn" / "job.json"
@@ -123,7 +141,38 @@ def test_parquet_files_of_others(net: Path, source: Path, tmp_path: Path) -> Non
     for restart in (False, True):
         with pytest.raises(VknnError, match="has Parquet files of others: give another folder"):
             job(source, net, tmp_path / "out", id="id", restart=restart)
-    assert [p.name for p in (tmp_path / "out").glob("*.parquet")] == ["mine.parquet"]
+    assert [p.name for p in (tmp_path / "out").iterdir()] == ["mine.parquet"]
+
+
+def test_ids_of_another_type_are_not_computed_again(net: Path, tmp_path: Path) -> None:
+    """1 and "1" are two ids: all records would have two rows."""
+    source = table(tmp_path / "t.parquet", vectors(3), [1, 2, 3])
+    job(source, net, tmp_path / "out", id="id")
+    table(source, vectors(4), pa.array([1, 2, 3, 4], pa.float64()))
+    assert job(source, net, tmp_path / "out", id="id").new_rows == 1
+    table(source, vectors(3), ["1", "2", "3"])
+    with pytest.raises(VknnError, match="ids are int64, and column 'id' is string now: give an"):
+        job(source, net, tmp_path / "out", id="id")
+    assert len(answers(tmp_path / "out")) == 4
+    assert job(source, net, tmp_path / "out", id="id", restart=True).rows == 3
+
+
+def test_the_same_name_in_another_folder(
+    net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its records have the names of others, and were taken for done."""
+    for day in ("monday", "tuesday"):
+        (tmp_path / day / "in").mkdir(parents=True)
+        np.save(tmp_path / day / "in" / "a.npy", vectors(3))
+    monkeypatch.chdir(tmp_path / "monday")
+    assert job("in", net, tmp_path / "out").rows == 3
+    assert job("in", net, "own").rows == 3
+    monkeypatch.chdir(tmp_path / "tuesday")
+    with pytest.raises(VknnError, match=r"holds another job: source \['.*monday/in'\], not \['"):
+        job("in", net, tmp_path / "out")
+    (tmp_path / "monday").rename(tmp_path / "moved")  # with its answers: the job is the same
+    monkeypatch.chdir(tmp_path / "moved")
+    assert job("in", net, "own").new_rows == 0
 
 
 def test_restart_keeps_answers_where_the_job_cannot_begin(

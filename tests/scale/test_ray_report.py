@@ -78,7 +78,7 @@ def test_a_file_that_lacks_a_column(ray: Any, tmp_path: Path) -> None:
     source = ray_jobs.write_numbers(tmp_path / "in", [1.0, 2.0])
     pq.write_table(pa.table({"id": [7], "other": [1]}), source / "9.parquet")
     model, layers = ray_jobs.write_model(tmp_path, "Slow", ray_jobs.SLOW)
-    with pytest.raises(InputError, match=r"9\.parquet has no column 'data'; it has id, other"):
+    with pytest.raises(InputError, match=r"9\.parquet has no column 'data', which other"):
         scale.run(
             source, model, tmp_path / "out", id="id", layers=[layers], engine="ray",
             device="numpy",

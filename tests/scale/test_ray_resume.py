@@ -50,7 +50,8 @@ def test_a_driver_that_is_killed(
     model, layers = ray_jobs.write_model(tmp_path, "Slow", ray_jobs.SLOW)
     source = ray_jobs.write_numbers(tmp_path / "source", [float(n) for n in range(ROWS)], FILES)
     output = tmp_path / "out"
-    few = "import vknn.scale.on_ray as r, vknn.scale.parts as p; r._FILE_ROWS = p.PART_ROWS = 20\n"
+    few = "import vknn.scale.portions as r, vknn.scale.parts as p\n"
+    few += "r._FILE_ROWS = r._QUICK_ROWS = p.PART_ROWS = 20\n"
     address = ray_cluster.address if engines[0] == "ray" else ""
     command = [sys.executable, "-c", few + DRIVER]
     command += map(str, (source, model, output, layers, engines[0], address))
@@ -84,7 +85,7 @@ COMMAND = """
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)
 import vknn.scale.on_ray
-vknn.scale.on_ray._FILE_ROWS = 20
+vknn.scale.portions._FILE_ROWS = vknn.scale.portions._QUICK_ROWS = 20
 from vknn.cli import main
 sys.exit(main(sys.argv[1:]))
 """

@@ -12,8 +12,9 @@ from tests.scale.jobs import answers, by_id, job, picture_net, pictures, png, ta
 
 from vknn.errors import InputError
 from vknn.scale.folder import Folder
-from vknn.scale.reading import counted, read
+from vknn.scale.reading import read
 from vknn.scale.sources import find_source
+from vknn.scale.survey import surveyed
 
 pytest.importorskip("PIL")
 
@@ -25,7 +26,6 @@ def tree(tmp_path: Path) -> Path:
     pictures(folder, 2)
     pictures(folder / "below" / "deep", 1)
     pictures(folder / ".hidden", 1)
-    pictures(folder / "_own", 1)
     (folder / ".dot.png").write_bytes(png())
     (folder / "readme.txt").write_text("no picture")
     return folder
@@ -40,6 +40,37 @@ def test_a_folder_with_all_below_it(tree: Path) -> None:
     assert names(tree, tree) == ["0000.png", "0001.png", "below/deep/0000.png"]
     assert found.kind == "pictures" and found.id == "path"
     assert found.sizes == tuple(os.path.getsize(path) for path in found.paths)
+
+
+def test_names_with_an_underscore_are_cameras_names_as_well(tmp_path: Path) -> None:
+    """Beside tables they are of what programs keep there."""
+    pictures(tmp_path / "in" / "_day", 1)[0].rename(tmp_path / "in" / "_DSC0001.png")
+    pictures(tmp_path / "in" / "_day", 1)
+    assert names(tmp_path / "in", tmp_path / "in") == ["_DSC0001.png", "_day/0000.png"]
+    (tmp_path / "tables" / "_vknn").mkdir(parents=True)
+    for name in ("a", "_a", "_vknn/suspect"):
+        table(tmp_path / "tables" / f"{name}.parquet", vectors(1))
+    assert names(tmp_path / "tables", tmp_path / "tables") == ["a.parquet"]
+
+
+def test_links_to_folders_are_gone_into(tmp_path: Path) -> None:
+    """As sets of pictures are put together by them; what leads round is read once."""
+    pictures(tmp_path / "elsewhere" / "deep", 2)
+    (tmp_path / "in" / "below").mkdir(parents=True)
+    (tmp_path / "in" / "class").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "in" / "below" / "up").symlink_to(tmp_path / "in")
+    (tmp_path / "elsewhere" / "self").symlink_to(tmp_path / "elsewhere")
+    assert names(tmp_path / "in", tmp_path / "in") == [
+        "class/deep/0000.png", "class/deep/0001.png",
+    ]  # fmt: skip
+    assert len(find_source(str(tmp_path / "in" / "**" / "*.png")).paths) == 2
+
+
+def test_files_that_are_no_records_are_said(tree: Path, tmp_path: Path) -> None:
+    report = job(tree, picture_net(tmp_path), tmp_path / "out")
+    assert report.rows == 3
+    assert "1 file is no record by the ending of the name, such as 'readme.txt'" in report.notes
+    assert job(str(tree / "*.png"), picture_net(tmp_path), tmp_path / "some").notes == []
 
 
 def test_patterns_and_lists(tree: Path) -> None:
@@ -78,14 +109,18 @@ def test_a_filesystem_that_is_not_this_machines(tree: Path) -> None:
     from vknn.scale import sources
 
     place = fs.SubTreeFileSystem(str(tree), fs.LocalFileSystem())
-    found = sources._files(place, "", "bucket")
-    assert sorted(found) == ["0000.png", "0001.png", "below/deep/0000.png"]
-    assert sorted(sources._files(place, "00*.png", "bucket")) == ["0000.png", "0001.png"]
-    assert list(sources._files(place, "0001.png", "bucket")) == ["0001.png"]
+    aside: list[str] = []
+
+    def found(path: str) -> list[str]:
+        return sorted(sources._files(place, path, "bucket", aside))
+
+    assert found("") == ["0000.png", "0001.png", "below/deep/0000.png"] and len(aside) == 1
+    assert found("00*.png") == ["0000.png", "0001.png"]
+    assert found("0001.png") == ["0001.png"]
     with pytest.raises(InputError, match="there are no pictures"):
-        sources._files(place, "*.jpg", "bucket")
+        found("*.jpg")
     with pytest.raises(InputError, match="cannot be listed"):
-        sources._files(place, "nowhere", "bucket")
+        found("nowhere")
 
 
 @pytest.mark.parametrize(
@@ -173,9 +208,9 @@ def test_a_picture_that_went_away_has_a_row(tree: Path, tmp_path: Path) -> None:
 
 
 def test_counts(tree: Path, tmp_path: Path) -> None:
-    assert counted(find_source(tree), "path") == 3
+    assert surveyed(find_source(tree), "path", ["path"]).count == 3
     found = find_source(table(tmp_path / "t.parquet", vectors(7)))
-    assert counted(found, None) == counted(found, "id") == 7
+    assert [surveyed(found, name, []).count for name in (None, "id")] == [7, 7]
 
 
 @pytest.mark.parametrize("inside", ["", "answers", "below/answers"])

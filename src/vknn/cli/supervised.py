@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable
 
+from vknn.cli.complaints import STOPPED
 from vknn.errors import VknnError
 from vknn.scale.folder import Folder
 
@@ -25,32 +26,53 @@ def supervised(output: str, work: Callable[[], int]) -> int:
     """
     if not hasattr(os, "fork"):
         return work()
-    before = signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # the child's to answer, which gets it too
+    child, is_told = 0, False
+
+    def tell(*_: object) -> None:
+        nonlocal is_told
+        is_told = True
+        if child:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGTERM)
+
+    # Ctrl-C is the child's to answer, which gets it too; SIGTERM it gets of this process.
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    terminated = signal.signal(signal.SIGTERM, tell)
     try:
-        while True:
+        while not is_told:
             sys.stdout.flush()
             sys.stderr.flush()
             child = os.fork()
             if child == 0:
                 if before != signal.SIG_IGN:
                     signal.signal(signal.SIGINT, _interrupted)
+                signal.signal(signal.SIGTERM, _terminated)
                 _be_child(work)
+            if is_told:  # before the child was known here
+                tell()
             status = os.waitpid(child, 0)[1]
             if os.WIFEXITED(status):
-                return os.WEXITSTATUS(status)
+                code = os.WEXITSTATUS(status)
+                return 128 + signal.SIGTERM if is_told and code == STOPPED else code
             number = os.WTERMSIG(status)
             if number in _STOPS:
                 return 128 + number
             _note(output, number)
+        return 128 + signal.SIGTERM
     finally:
         signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGTERM, terminated)
 
 
 def _interrupted(*_: object) -> None:
     """Answer to Ctrl-C: what is computed is written; a second one ends the process at once."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    raise KeyboardInterrupt
+
+
+def _terminated(*_: object) -> None:
+    """Answer to SIGTERM, by which schedulers end jobs: as to Ctrl-C, however often it comes."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

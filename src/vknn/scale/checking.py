@@ -18,6 +18,10 @@ from vknn.scale.options import Predictor
 from vknn.session import Session
 
 
+class WrongDeviceError(VknnError):
+    """A device computed something that NumPy does not agree with."""
+
+
 @dataclass(frozen=True)
 class Check:
     """Comparison of a record's outputs with NumPy's.

@@ -15,7 +15,7 @@ from vknn.errors import VknnError
 from vknn.named_files import replacing
 from vknn.scale.folder import Folder
 from vknn.scale.optional import arrow
-from vknn.scale.records import cells_of
+from vknn.scale.records import cells_of, is_list
 
 FORMATS = ("parquet", "npz", "jsonl")
 
@@ -76,9 +76,18 @@ def _rows(table: Any) -> Iterator[dict[str, Any]]:
         if isinstance(column.type, pa.FixedShapeTensorType):
             columns[name] = [None if cell is None else cell.tolist() for cell in cells_of(column)]
         else:
-            columns[name] = column.to_pylist(maps_as_pydicts="strict")
+            columns[name] = _plain(column)
     for number in range(table.num_rows):
         yield {name: values[number] for name, values in columns.items()}
+
+
+def _plain(column: Any) -> list[Any]:
+    """The values of a column; maps are dictionaries, but for those that have a key twice."""
+    try:
+        values: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    except KeyError:
+        values = column.to_pylist()
+    return values
 
 
 def _write_npz(folder: Folder, parts: list[str], path: str) -> None:
@@ -117,9 +126,10 @@ def _array(name: str, column: Any) -> np.ndarray:
         if column.null_count:
             raise _no_nulls(name)
         return np.asarray(column.to_numpy())
-    if pa.types.is_list(type_):
+    if is_list(type_):
         return _stacked(name, column)
-    if pa.types.is_string(type_) or pa.types.is_struct(type_):
+    is_text = pa.types.is_string(type_) or pa.types.is_large_string(type_)
+    if is_text or pa.types.is_struct(type_):
         return np.array(["" if v is None else _text(v) for v in column.to_pylist()])
     raise VknnError(f"column {name!r} is {type_}, which .npz has no place for: --format jsonl")
 

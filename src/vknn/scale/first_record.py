@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,12 +30,14 @@ class FirstRecord:
         rows: Its row of the source.
         record: The record.
         outputs: Its outputs by name.
+        seconds: Time that these took, with what is done for a first record only.
     """
 
     layout: JobLayout
     rows: Rows
     record: Record
     outputs: dict[str, Any]
+    seconds: float = 0.0
 
 
 def first_record(
@@ -64,13 +67,15 @@ def first_record(
             if begin is not None:
                 begin(rows)
             try:
+                start = time.monotonic()
                 outputs = worker.answer(record.feeds)
+                seconds = time.monotonic() - start
                 made = worker.with_outputs(layout, record, outputs, is_fixed)
                 if begin is not None:
                     begin(None)
                 if made.task is None and worker.predictor.labels is not None:
                     warnings.warn(_NO_CLASSES, RuntimeWarning, stacklevel=2)
-                return FirstRecord(made, rows, record, outputs)
+                return FirstRecord(made, rows, record, outputs, seconds)
             except DeviceError:
                 raise
             except VknnError as error:

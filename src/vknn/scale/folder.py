@@ -45,11 +45,16 @@ class Folder:
         """Whether it lies in this machine's own filesystem."""
         return bool(self.filesystem.type_name == "local")
 
+    def check_own(self) -> None:
+        """Check that Parquet files in it are answers. Raises VknnError where nothing says so."""
+        if self.is_local and os.path.exists(self.path) and not os.path.isdir(self.path):
+            raise InputError(f"{self.text} is a file: answers need a folder")
+        if self.parts() and not self._info(self._own(JOB)):
+            raise VknnError(f"{self.text} has Parquet files of others: give another folder")
+
     def create(self) -> None:
         """Making of the folder. Raises VknnError where nothing can be written in it."""
         with self._told("cannot be written"):
-            if self.is_local and os.path.exists(self.path) and not os.path.isdir(self.path):
-                raise InputError(f"{self.text} is a file: answers need a folder")
             self.filesystem.create_dir(self._own(""), recursive=True)
             self._write(self._own("probe"), b"")
             self.filesystem.delete_file(self._own("probe"))
@@ -174,8 +179,7 @@ class Folder:
 
         Raises VknnError where there are Parquet files, and nothing says that they are answers.
         """
-        if self.parts() and not self._info(self._own(JOB)):
-            raise VknnError(f"{self.text} has Parquet files of others: give another folder")
+        self.check_own()
         with self._told("cannot be written"):
             for path in self.parts():
                 self.filesystem.delete_file(path)

@@ -10,7 +10,6 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from vknn.errors import InputError, VknnError
@@ -19,18 +18,18 @@ from vknn.scale.doubles import drop_doubles
 from vknn.scale.folder import Folder
 from vknn.scale.layout import JobLayout
 from vknn.scale.local import LocalRun
-from vknn.scale.model_files import digest, model_files
 from vknn.scale.on_ray import RayRun, planned_workers, remove_pending
 from vknn.scale.optional import has_ray
 from vknn.scale.options import DEVICE, ERROR, NUMPY, Predictor, predictor_of
 from vknn.scale.outcome import JobError, Outcome
 from vknn.scale.plan import JobPlan, plan_of
-from vknn.scale.reading import counted, read, schema_of
+from vknn.scale.reading import read
 from vknn.scale.redo import errors_of, replace_rows
 from vknn.scale.report import Report
+from vknn.scale.same_job import differences, document_of
 from vknn.scale.shares import ErrorBound
 from vknn.scale.sources import PARQUET, RecordSource, check_apart, find_source
-from vknn.scale.versions import versions
+from vknn.scale.survey import Survey, is_of_kind, surveyed
 from vknn.scale.worker import Worker
 
 ENGINES = ("auto", "local", "ray")
@@ -135,17 +134,15 @@ def run_job(
     bound = ErrorBound.of(errors)
     files = find_source(source)
     predictor = _named(predictor, files)
-    schema = schema_of(files)
-    if missing := [name for name in predictor.kept if name not in schema]:
-        raise InputError(f"the source has no column {missing[0]!r}; it has {', '.join(schema)}")
     folder = Folder(output)
     check_apart(files, folder.filesystem, folder.path, folder.text)
-    total = counted(files, predictor.id)
+    found = surveyed(files, predictor.id, predictor.kept)
+    job = _Job(predictor, found, folder, bound, progress)
+    folder.check_own()
     if dry_run:
-        return _Job(predictor, files, folder, schema, total, bound, progress).plan(engine, address)
+        return job.plan(engine, address)
     folder.create()
     with folder.held():
-        job = _Job(predictor, files, folder, schema, total, bound, progress)
         if restart:
             job.clear(engine, address)
         folder.sweep()
@@ -157,18 +154,18 @@ class _Job:
     def __init__(
         self,
         predictor: Predictor,
-        source: RecordSource,
+        survey: Survey,
         folder: Folder,
-        schema: dict[str, Any],
-        total: int | None,
         bound: ErrorBound,
         progress: Callable[[Outcome], None] | None,
     ) -> None:
-        self.predictor, self.source, self.folder = predictor, source, folder
-        self.schema, self.bound, self.progress = schema, bound, progress
-        self.outcome = Outcome(total=total)
+        self.predictor, self.source, self.folder = predictor, survey.source, folder
+        self.schema, self.bound, self.progress = survey.schema, bound, progress
+        self.outcome = Outcome(total=survey.count)
+        if self.source.aside:
+            self.outcome.note(self.source.aside)
         self.engine = "local"
-        self.document = self._document()
+        self.document = document_of(predictor, self.source, folder)
         #: Records that one run computes, by the name of the device, as far as it was measured.
         self.stacked: dict[str, int] = {}
 
@@ -178,7 +175,7 @@ class _Job:
         done = self._done(before)
         if self.predictor.id is not None and len(done) < self.outcome.rows:
             drop_doubles(self.folder, self.predictor.id)
-            self.outcome = Outcome(total=self.outcome.total)
+            self.outcome = Outcome(total=self.outcome.total, notes=self.outcome.notes)
             done = self._done(before)
         self.engine = self._engine(engine, address)
         if self.predictor.id is None:
@@ -195,8 +192,8 @@ class _Job:
                 RayRun(**self._given(done, before), address=address).run(self._remember)
             else:
                 self._local(done, before).run(self._remember)
-            if not redo_suspect and (text := self.outcome.excess(self.bound, is_end=True)):
-                raise JobError(text)
+            if not redo_suspect:
+                self._check_end()
         except (JobError, UnreadError) as error:
             told = error if isinstance(error, JobError) else JobError(str(error))
             told.report = self._finish(STOPPED)
@@ -208,6 +205,18 @@ class _Job:
         if left:
             self.outcome.notes.append("only suspect rows were computed: others are left")
         return self._finish(STOPPED if left else DONE)
+
+    def _check_end(self) -> None:
+        """Check that all records have rows, and not too many an error. Raises JobError."""
+        total, rows = self.outcome.total, self.outcome.rows
+        # There may be more: rows of records that have left the source since an earlier run.
+        if total is not None and rows < total:
+            raise JobError(
+                f"{total} records have {rows} rows: the source changed while the job ran, or files "
+                "of it vanished; run it again"
+            )
+        if text := self.outcome.excess(self.bound, is_end=True):
+            raise JobError(text)
 
     def clear(self, engine: str, address: str | None) -> None:
         """Removal of earlier answers, where the job can begin anew. Raises VknnError."""
@@ -238,15 +247,6 @@ class _Job:
             "stored": (before or {}).get("layout"), "stacked": self.stacked, "tell": self.progress,
         }  # fmt: skip
 
-    def _document(self) -> dict[str, Any]:
-        files = model_files(self.predictor.model, self.predictor.weights)
-        return {
-            "versions": versions(),
-            "model": {"name": Path(self.predictor.model).name, "sha256": digest(files)},
-            "options": self.predictor.identity(),
-            "source": [text.rstrip("/") or text for text in self.source.given],
-        }
-
     def _before(self) -> dict[str, Any] | None:
         """What job.json says of this job; None where the folder has no answers of any.
 
@@ -255,17 +255,7 @@ class _Job:
         before = self.folder.job()
         if before is None:
             return None
-        unlike = [
-            f"{key} {_short(before.get(key))}, not {_short(self.document[key])}"
-            for key in ("model", "source")
-            if before.get(key) != self.document[key]
-        ]
-        own, others = self.document["options"], before.get("options", {})
-        unlike += [
-            f"{key}={_short(others.get(key))}, not {_short(own[key])}"
-            for key in own
-            if others.get(key) != own[key]
-        ]
+        unlike = differences(before, self.document)
         if not unlike:
             self.stacked = dict(before.get("stacked", {}))
             return before
@@ -279,8 +269,6 @@ class _Job:
     def _done(self, before: Mapping[str, Any] | None) -> set[Any]:
         """Names of the records that have rows; what earlier runs did is counted."""
         parts = self.folder.parts()
-        if parts and before is None:
-            raise VknnError(f"{self.folder.text} has Parquet files of others: give another folder")
         found: set[Any] = set()
         name = self.predictor.id
         if name is None:
@@ -293,6 +281,7 @@ class _Job:
         for path in parts:
             table = self.folder.read_answers(path, [*([name] if name else []), ERROR])
             if name is not None:
+                self._check_id(table.column(name).type)
                 found.update(table.column(name).to_pylist())
             kinds = Counter(e["type"] for e in table.column(ERROR).to_pylist() if e is not None)
             self.outcome.errors.update(kinds)
@@ -300,6 +289,16 @@ class _Job:
         suspects = self.folder.suspects()
         self.outcome.suspects = 0 if suspects is None else suspects.num_rows
         return found
+
+    def _check_id(self, before: Any) -> None:
+        """Check that ids are of a type like that of the answers, or none would be found there."""
+        name = self.predictor.id
+        own = self.schema.get(name or "")
+        if own is not None and not is_of_kind(own, before):
+            raise VknnError(
+                f"{self.folder.text} has answers whose ids are {before}, and column {name!r} is "
+                f"{own} now: give another folder, or --restart, which removes its answers"
+            )
 
     def _engine(self, engine: str, address: str | None) -> str:
         """The engine that a job runs on."""
@@ -389,8 +388,3 @@ def _named(predictor: Predictor, source: RecordSource) -> Predictor:
             f"there is no column {predictor.id!r} to name records: {source.kind} have {source.id!r}"
         )
     return replace(predictor, id=source.id)
-
-
-def _short(value: Any) -> str:
-    text = " ".join(str(value).split())
-    return text if len(text) <= 100 else f"{text[:97]}..."

@@ -22,7 +22,6 @@ from vknn.scale.options import (
     Predictor,
 )
 from vknn.scale.outcome import error_type
-from vknn.scale.reading import is_of_one_type
 from vknn.scale.records import InputColumn, is_list
 from vknn.scale.sources import BYTES, DATA, RecordSource
 from vknn.session import Session
@@ -163,7 +162,7 @@ def is_known(column: Any, schema: dict[str, Any], source: RecordSource | None) -
         return True
     shape = getattr(type_, "shape", None)
     if shape is not None:  # None in it: Ray's tensors of different shapes
-        return None not in shape and (source is None or is_of_one_type(source, column.column))
+        return None not in shape and (source is None or column.column not in source.mixed)
     if _is_of_bytes(type_):
         hint = column.form.hint
         sized = column.options.size is not None or (hint is not None and None not in hint[-3:])

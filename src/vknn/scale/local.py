@@ -26,6 +26,7 @@ from vknn.scale.read_ahead import read_ahead
 from vknn.scale.reading import Rows, read
 from vknn.scale.records import Record
 from vknn.scale.report import DeviceReport
+from vknn.scale.sources import check_in_all
 from vknn.scale.stacked import STACKED, filled, is_worth
 from vknn.scale.worker import Worker, device_name
 
@@ -84,6 +85,7 @@ class LocalRun(JobRun):
             pool = undo.enter_context(ThreadPoolExecutor(os.cpu_count() or 1, "vknn-decode"))
             checker = undo.enter_context(contextlib.closing(Checker(self.predictor)))
             layout = worker.layout(self.schema)
+            check_in_all(self.source, layout.read)
             if self.stored is not None:
                 layout = layout.outputs_of(self.stored)
             else:
@@ -96,7 +98,9 @@ class LocalRun(JobRun):
             worker.stacked = device.stacked
             checks = DeviceChecks(checker, worker, self.predictor)
             undo.callback(checks.close)
-            writer = PartWriter(self.folder, checks.confirm, self.write)
+            # The first check is over before anything is written; others come only with a share.
+            is_sampled = bool(self.predictor.checked)
+            writer = PartWriter(self.folder, checks.confirm, self.write, is_sampled)
             try:
                 self._phases(worker, layout, killed, checks, writer, pool)
                 checks.finish()

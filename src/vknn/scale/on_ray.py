@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -25,14 +25,12 @@ from vknn.scale.optional import arrow, arrow_part, ray_module
 from vknn.scale.options import BATCH, DEVICE, ERROR, Predictor
 from vknn.scale.outcome import JobError
 from vknn.scale.ray_noise import quiet_data
-from vknn.scale.ray_sources import BLOCK_BYTES, dataset_of
-from vknn.scale.reading import Rows, check_parquet, read
+from vknn.scale.ray_sources import dataset_of
+from vknn.scale.reading import Rows, read
 from vknn.scale.report import DeviceReport
-from vknn.scale.sources import PARQUET
+from vknn.scale.sources import PICTURES, RecordSource
 from vknn.scale.stages import FIRST_ROWS, end_keeper, prepared, staged
 
-#: Rows of a file of answers at least, where there are so many.
-_FILE_ROWS = 512
 _PENDING = ".pending.parquet"
 #: An error of ours in the text of one of Ray's, which has lost what caused it.
 _OWN_ERROR = re.compile(r"(?:^|: )vknn\.[\w.]+Error: (.+)")
@@ -61,14 +59,13 @@ class RayRun(JobRun):
         self._before = set(self.folder.parts())
         self._state: dict[str, Any] = {}
         self._remember: Callable[[], None] = lambda: None
-        self._columns: tuple[str, ...] = ()
 
     def run(self, remember: Callable[[JobLayout], None]) -> None:
         """Computing of all records that are left; ``remember`` is told the columns of answers.
 
         Raises JobError where more records fail than may, and UnreadError for damaged files.
         """
-        with joined(self.address) as ray, quiet_data(), _small_blocks(), self._checkpoint():
+        with joined(self.address) as ray, quiet_data(), _own_blocks(), self._checkpoint():
             counts = (self.outcome.total, self.outcome.rows, self.outcome.errors_now)
             setup, pool = prepared(
                 self.predictor, None, source=self.source, stored=self.stored, singly=self._singly,
@@ -77,9 +74,14 @@ class RayRun(JobRun):
             )  # fmt: skip
             self._remember = partial(remember, setup.layout)
             self._remember()
-            self._columns = setup.layout.read
+            # Devices need not wait for a large block: Ray's own are 128 MiB, some 200 pictures.
+            ray_module(
+                "ray.data"
+            ).DataContext.get_current().target_max_block_size = setup.portions.block_bytes
             batch = self.predictor.batch_size
-            read_from = dataset_of(self.source, setup.layout.read, self.schema, batch, setup.keeper)
+            read_from = dataset_of(
+                self._left(), setup.layout.read, self.schema, batch, setup.keeper
+            )
             dataset = staged(read_from, setup, pool)
             is_whole = False
             try:
@@ -87,7 +89,7 @@ class RayRun(JobRun):
                     dataset.write_parquet(
                         self.folder.path,
                         filesystem=self.folder.filesystem,
-                        min_rows_per_file=_FILE_ROWS,
+                        min_rows_per_file=setup.portions.file_rows,
                         filename_provider=_filenames(self._prefix),
                     )
                 self._recount()
@@ -105,6 +107,21 @@ class RayRun(JobRun):
         self._complete()
         if problems := self._state.get("unread"):
             raise UnreadError(problems)
+
+    def _left(self) -> RecordSource:
+        """The source without pictures that have rows: Ray would read them to leave them out."""
+        if not self._is_parted:
+            return self.source
+        pairs = zip(self.source.paths, self.source.sizes, strict=True)
+        left = [(path, size) for path, size in pairs if path not in self.done]
+        return replace(
+            self.source, paths=tuple(p for p, _ in left), sizes=tuple(s for _, s in left)
+        )
+
+    @property
+    def _is_parted(self) -> bool:
+        """Whether what is left of the source is known without reading it."""
+        return bool(self.source.kind == PICTURES and self.done)
 
     @property
     def _prefix(self) -> str:
@@ -166,7 +183,7 @@ class RayRun(JobRun):
     def _note_done(self, path: str) -> None:
         pa, name, place = arrow(), self.predictor.id, self.folder.filesystem
         _remove_folder(self.folder)
-        if self.done and name is not None:
+        if self.done and name is not None and not self._is_parted:
             place.create_dir(path, recursive=True)
             ids = pa.table({name: pa.array(sorted(self.done), self.schema[name] or pa.string())})
             arrow_part("parquet").write_table(
@@ -222,11 +239,6 @@ class RayRun(JobRun):
                 inner.args = (str(inner).split(_ADVICE)[0], *inner.args[1:])
                 return inner
             inner = cause if isinstance(cause, BaseException) else None
-        if self.source.kind == PARQUET:
-            try:
-                check_parquet(self.source, self._columns)
-            except VknnError as problem:
-                return problem
         lines = [line for line in str(error).splitlines() if line.strip()]
         if ours := [found for line in lines if (found := _OWN_ERROR.search(line))]:
             return JobError(f"a worker ended the job: {ours[-1][1]}")
@@ -258,7 +270,7 @@ class RayRun(JobRun):
         return True
 
     def _complete(self) -> None:
-        """Check that every record has one row."""
+        """Check that no record has two rows."""
         for path in set(self.folder.parts()) - self._before:
             # A worker of an ended run wrote it behind the beginning of this one, which did the
             # same records.
@@ -275,12 +287,6 @@ class RayRun(JobRun):
                     f"first row of each is kept"
                 )
         _remove_folder(self.folder)
-        # There may be more: rows of records that have left the source since an earlier run.
-        if self.outcome.total is not None and self.outcome.rows < self.outcome.total:
-            raise JobError(
-                f"{self.outcome.total} records have {self.outcome.rows} rows: the source changed "
-                "while the job ran, or files of it vanished; run it again"
-            )
 
     def _ids(self, name: str) -> list[Any]:
         parts = self.folder.parts()
@@ -302,18 +308,15 @@ class RayRun(JobRun):
 
 
 @contextlib.contextmanager
-def _small_blocks() -> Iterator[None]:
-    """Block in which Ray hands records on in small blocks: devices need not wait for a large one.
-
-    Ray's own are 128 MiB, some 200 pictures ready to be computed.
-    """
+def _own_blocks() -> Iterator[None]:
+    """Block in which Ray drops no block, and at whose end the size of blocks is what it was."""
     context = ray_module("ray.data").DataContext.get_current()
-    before = context.target_max_block_size
-    context.target_max_block_size = min(before or BLOCK_BYTES, BLOCK_BYTES)
+    before = context.target_max_block_size, context.max_errored_blocks
+    context.max_errored_blocks = 0
     try:
         yield
     finally:
-        context.target_max_block_size = before
+        context.target_max_block_size, context.max_errored_blocks = before
 
 
 def planned_workers(predictor: Predictor, address: str | None) -> list[str]:

@@ -22,6 +22,8 @@ class PartWriter:
         folder: Where files go.
         confirm: Called before anything is written: raises where the rows are not to be trusted.
         write: Takes each table in place of a new file.
+        may_err: Whether rows that are written may turn out to be wrong later: then it keeps in mind
+            which ones these are.
 
     Attributes:
         seconds: Time that writing took.
@@ -33,9 +35,10 @@ class PartWriter:
         folder: Folder,
         confirm: Callable[[], None],
         write: Callable[[Any], None] | None = None,
+        may_err: bool = True,
     ) -> None:
         self._folder, self._confirm = folder, confirm
-        self._write = write
+        self._write, self._may_err = write, may_err
         self._tables: list[Any] = []
         self._rows, self._bytes, self._begin = 0, 0, 0.0
         self.seconds, self.rows = 0.0, 0
@@ -66,7 +69,8 @@ class PartWriter:
         else:
             path = self._folder.new_part()
             self._folder.write_part(table, path)
-            self._unsure.append((self.rows - self._rows, path, _names(table)))
+            if self._may_err:
+                self._unsure.append((self.rows - self._rows, path, _names(table)))
         self._tables, self._rows, self._bytes = [], 0, 0
         self.seconds += time.monotonic() - begin
 

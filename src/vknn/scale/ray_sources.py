@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from vknn.errors import VknnError
 from vknn.scale.archives import UnreadError
 from vknn.scale.optional import arrow, ray_module
 from vknn.scale.packed import READ_ERROR
-from vknn.scale.reading import Rows, read
+from vknn.scale.portions import BLOCK_BYTES
+from vknn.scale.reading import Rows, read, row_bytes
 from vknn.scale.sources import PARQUET, PICTURES, RecordSource
 
-#: Bytes of a block.
-BLOCK_BYTES = 16 << 20
 #: Rows of a block that a reader gives, where they are no larger than that.
 _ROWS = 1024
 #: Of pictures, which are large.
@@ -31,9 +30,10 @@ def dataset_of(
     batch: int,
     keeper: Any,
 ) -> Any:
-    """A dataset with some columns of a source; Parquet is read by Ray's own reader.
+    """A dataset with some columns of a source, which Arrow reads in tasks of Ray's.
 
-    A picture that cannot be read is a row with an error: Ray's reader of files would end the job.
+    A picture that cannot be read is a row with an error, and of a damaged file come the records
+    before that: Ray's readers would end the job, and say neither which file it was.
 
     Args:
         source: The source.
@@ -46,11 +46,6 @@ def dataset_of(
     # Left out, Ray parts each block into many small ones where there are few files.
     count = -(-len(source.paths) // _files_of_task(source))
     options = {"override_num_blocks": count} if count <= _MOST_TASKS else {}
-    if source.kind == PARQUET:
-        with _one_listing(data.DataContext.get_current()):
-            paths = [source.place(path) for path in source.paths]
-            found = data.read_parquet(paths, filesystem=source.filesystem, **options)
-        return found.select_columns(list(columns))
     rows = _PICTURES if source.kind == PICTURES else block_rows([schema[c] for c in columns], batch)
     return data.read_datasource(_datasource(source, columns, rows, keeper), **options)
 
@@ -78,24 +73,6 @@ def block_rows(types: Sequence[Any], batch: int) -> int:
     # Ray leaves blocks as they are up to half as much again.
     whole = batch * max(1, fitting // batch)
     return whole if whole * size <= BLOCK_BYTES * 3 // 2 and whole <= _ROWS else max(1, fitting)
-
-
-@contextlib.contextmanager
-def _one_listing(context: Any) -> Iterator[None]:
-    """Block in which Ray's reader of Parquet lists files in one thread.
-
-    Its newer one lists in several, which import fsspec.implementations.http at a time: where that
-    lacks aiohttp, one of them now and then finds half of it, and the job ends (Ray 2.60).
-    """
-    before = getattr(context, "use_datasource_v2", None)
-    if before is None:
-        yield
-        return
-    context.use_datasource_v2 = False
-    try:
-        yield
-    finally:
-        context.use_datasource_v2 = before
 
 
 def _datasource(source: RecordSource, columns: tuple[str, ...], rows: int, keeper: Any) -> Any:
@@ -143,11 +120,21 @@ class _Reader:
 
     def __call__(self) -> Iterator[Any]:
         try:
-            for rows in read(self._source, self._columns, self._rows, note=self._note):
+            for rows in read(self._source, self._columns, self._most(), note=self._note):
                 yield _with_errors(rows) if self._source.kind == PICTURES else rows.table
         except UnreadError as error:
             # Raised, it would end the job, and rows were lost that other tasks have under way.
             ray_module().get(self._keeper.unread.remote(error.problems))
+
+    def _most(self) -> int:
+        """Rows that are read together: of tables no more than fit into a block."""
+        if self._source.kind != PARQUET:
+            return self._rows
+        try:
+            sizes = [row_bytes(self._source, path, self._columns) for path in self._source.paths]
+        except VknnError:  # which reading tells
+            return self._rows
+        return max(1, min(self._rows, BLOCK_BYTES // max(1, *sizes)))
 
     def _note(self, text: str) -> None:
         ray_module().get(self._keeper.note.remote(text))

@@ -18,7 +18,7 @@ from vknn.errors import DeviceError, DeviceLostError, DeviceTimeoutError, VknnEr
 from vknn.runtime import devices
 from vknn.scale.accelerators import assigned_device
 from vknn.scale.attempt_note import AttemptNote
-from vknn.scale.checking import Checker, is_sampled
+from vknn.scale.checking import Checker, WrongDeviceError, is_sampled
 from vknn.scale.exit_note import ExitNote
 from vknn.scale.keeper import BatchProgress
 from vknn.scale.keeper_link import KeeperLink
@@ -29,6 +29,7 @@ from vknn.scale.optional import ray_module
 from vknn.scale.options import NUMPY, Predictor
 from vknn.scale.outcome import JobError, last_error, peak_memory
 from vknn.scale.packed import is_packed, unpacked
+from vknn.scale.portions import USUAL, Portions
 from vknn.scale.ray_metrics import WorkerMetrics
 from vknn.scale.records import Record, cells_of, record_of
 from vknn.scale.report import WorkTimes
@@ -60,6 +61,7 @@ class Setup:
         expected: Ray's function that computes a record with NumPy, for the copy of the model.
         example: Inputs of the first record and its outputs by NumPy (None: it is not checked);
             None where nothing is known of it.
+        portions: How many records are handed on together.
         version: Version of vknn that the job was begun with.
     """
 
@@ -70,11 +72,8 @@ class Setup:
     keeper: Any
     expected: Callable[[dict[str, Any]], Any] | None = None
     example: tuple[dict[str, Any], dict[str, Any] | None] | None = None
+    portions: Portions = USUAL
     version: str = __version__
-
-
-class _WrongDeviceError(VknnError):
-    """The device computed something that NumPy does not agree with."""
 
 
 class BatchActor:
@@ -126,7 +125,7 @@ class BatchActor:
                     alone, told = self._may_begin(key, told), None
                 if worker is self._worker:
                     break
-            except _WrongDeviceError:
+            except WrongDeviceError:
                 self._move()
                 alone, told = self._may_begin(key, self._sent_begin(key, at_once=True)), None
         device = self._worker.device
@@ -142,7 +141,7 @@ class BatchActor:
     def __del__(self) -> None:
         """Wait for the checks that are under way; Ray Data calls this when a pool ends."""
         with contextlib.suppress(Exception):
-            with contextlib.suppress(_WrongDeviceError):
+            with contextlib.suppress(WrongDeviceError):
                 self._collect(0)
             self._end("", [], WorkTimes(), 0.0)
             self._keeper.close()
@@ -249,7 +248,7 @@ class BatchActor:
     def _collect(self, most: int) -> None:
         """Comparison of the samples that NumPy has computed, until at most so many are left.
 
-        Raises _WrongDeviceError.
+        Raises WrongDeviceError.
         """
         while self._checks:
             reference = self._checks[0][0]
@@ -273,7 +272,7 @@ class BatchActor:
             reason = f"it disagrees with NumPy: {check.text}"
             self._keeper.ask("retire", self._worker.device, reason, self._unsure)
             self._unsure.clear()
-            raise _WrongDeviceError(reason)
+            raise WrongDeviceError(reason)
 
     def _opened(self) -> Worker:
         """A worker on a device that may be used and computes right."""
@@ -287,7 +286,7 @@ class BatchActor:
                     self._compare(feeds, worker.answer(feeds), expected)
                 worker.stacked = self._stacked(worker, feeds)
                 return worker
-            except _WrongDeviceError:
+            except WrongDeviceError:
                 worker.close()
             except (DeviceLostError, DeviceTimeoutError) as error:
                 self._keeper.ask("retire", worker.device, f"its first record: {error}")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from vknn.errors import InputError, VknnError
-from vknn.scale.archives import KEY, MOST_BYTES, Note, archive_columns, archive_records
+from vknn.scale.archives import KEY, MOST_BYTES, Note, UnreadError, archive_records
 from vknn.scale.optional import arrow, arrow_part
 from vknn.scale.sources import (
     ARRAYS,
@@ -45,46 +45,6 @@ class Rows:
         return int(self.table.num_rows)
 
 
-def schema_of(source: RecordSource) -> dict[str, Any]:
-    """The columns of a source, name -> Arrow type (None: not known before they are read)."""
-    pa = arrow()
-    if source.kind == PICTURES:
-        return {OWN_ID[PICTURES]: pa.string(), BYTES: pa.binary()}
-    if source.kind == PARQUET:
-        schema = _parquet(source, source.paths[0]).schema_arrow
-        return {name: schema.field(name).type for name in schema.names}
-    if source.kind == ARRAYS:
-        arrays = _arrays(source, source.paths[0])
-        return {OWN_ID[ARRAYS]: pa.string(), **{n: _row_type(a) for n, a in arrays.items()}}
-    return {n: pa.string() if n == KEY else pa.binary() for n in archive_columns(source)}
-
-
-def is_of_one_type(source: RecordSource, column: str) -> bool:
-    """Whether a column has one type, that of tensors of a shape for example, in all files."""
-    if len(source.paths) == 1:
-        return True
-    each = (schema_of(replace(source, paths=(path,))) for path in source.paths)
-    types = (schema.get(column) for schema in each)
-    first = next(types)
-    return all(first == other for other in types)
-
-
-def counted(source: RecordSource, id_column: str | None) -> int | None:
-    """Number of records; None where it is known only once all are read.
-
-    Raises InputError for ids that are null or occur twice.
-    """
-    if source.kind == PICTURES:
-        return len(source.paths)
-    if source.kind == ARRAYS:
-        return sum(_row_count(_arrays(source, path), path) for path in source.paths)
-    if source.kind != PARQUET:
-        return None
-    if id_column is None:
-        return sum(_parquet(source, path).metadata.num_rows for path in source.paths)
-    return _checked_ids(source, id_column)
-
-
 def read(
     source: RecordSource,
     columns: Sequence[str],
@@ -100,11 +60,15 @@ def read(
         rows: Of a batch.
         wanted: Told a record's name; what it does not want is left out, unread where that can be.
         note: Told what users are to know of the files.
+
+    Raises InputError for files that do not fit and, behind all records that there are, UnreadError
+    where files are damaged.
     """
     if source.kind == TARS:
         return _read_tars(source, columns, rows, wanted, note)
-    readers = {PICTURES: _read_pictures, PARQUET: _read_parquet, ARRAYS: _read_arrays}
-    return readers[source.kind](source, columns, rows, wanted)
+    if source.kind == PICTURES:
+        return _read_pictures(source, columns, rows, wanted)
+    return _read_files(source, columns, rows, wanted)
 
 
 _Wanted = Callable[[Any], bool] | None
@@ -138,76 +102,112 @@ def _read_pictures(
             yield Rows(table.select(list(columns)), errors)
 
 
-def _read_parquet(
+def _read_files(
     source: RecordSource, columns: Sequence[str], rows: int, wanted: _Wanted
 ) -> Iterator[Rows]:
-    pa = arrow()
-    types: dict[str, Any] = {}
+    """Rows of Parquet or arrays; a damaged file ends with what stands before that."""
+    problems: dict[str, str] = {}
+    read_one = read_parquet if source.kind == PARQUET else _read_arrays
     for path in source.paths:
-        file = _parquet(source, path)
-        _check_columns(file.schema_arrow.names, columns, path)
         try:
-            many = rows * max(1, _LEAST_ROWS // rows)
-            for batch in file.iter_batches(many, columns=list(dict.fromkeys(columns))):
-                table = _in_types(pa.Table.from_batches([batch]), types, path, source.paths[0])
-                if wanted is not None:
-                    ids = table.column(columns[0]).to_pylist()
-                    table = table.filter(pa.array([wanted(i) for i in ids], pa.bool_()))
-                for begin in range(0, table.num_rows, rows):
-                    yield Rows(table.slice(begin, rows), path=path)
-        except (pa.ArrowException, OSError) as error:
-            raise VknnError(f"{path} cannot be read: {error}") from None
+            yield from read_one(source, path, columns, rows, wanted)
+        except InputError:
+            raise
+        except VknnError as error:
+            problems[path] = str(error)
+    if problems:
+        raise UnreadError(problems)
+
+
+def read_parquet(
+    source: RecordSource, path: str, columns: Sequence[str], rows: int, wanted: _Wanted = None
+) -> Iterator[Rows]:
+    """Rows of a Parquet file. Raises VknnError where it is damaged."""
+    pa = arrow()
+    file = parquet_file(source, path)
+    check_columns(file.schema_arrow.names, columns, path)
+    many = rows * max(1, _LEAST_ROWS // rows)
+    try:
+        for batch in file.iter_batches(many, columns=list(dict.fromkeys(columns))):
+            table = in_types(pa.Table.from_batches([batch]), source.casts, path)
+            if wanted is not None:
+                ids = table.column(columns[0]).to_pylist()
+                table = table.filter(pa.array([wanted(i) for i in ids], pa.bool_()))
+            for begin in range(0, table.num_rows, rows):
+                yield Rows(table.slice(begin, rows), path=path)
+    except (pa.ArrowException, OSError) as error:
+        raise VknnError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
+
+
+def row_bytes(source: RecordSource, path: str, columns: Sequence[str]) -> int:
+    """Mean bytes of some columns in a row of a Parquet file. Raises VknnError."""
+    found = parquet_file(source, path).metadata
+    groups = [found.row_group(number) for number in range(found.num_row_groups)]
+    parts = (group.column(number) for group in groups for number in range(group.num_columns))
+    own = (part for part in parts if part.path_in_schema.split(".")[0] in columns)
+    return sum(part.total_uncompressed_size for part in own) // max(1, found.num_rows)
 
 
 #: Types of columns that Arrow neither filters nor takes rows of.
 _VIEWS = ("string_view", "binary_view")
 
 
-def _in_types(table: Any, types: dict[str, Any], path: str, first: str) -> Any:
-    """A table whose plain columns have the types of the first file's; raises InputError."""
+def plain_type(type_: Any) -> Any:
+    """The Arrow type of the values, be they written as numbers of a dictionary."""
+    return type_.value_type if arrow().types.is_dictionary(type_) else type_
+
+
+def in_types(table: Any, casts: Mapping[str, Any], path: str = "") -> Any:
+    """A table whose columns have the types that all files' values have. Raises InputError.
+
+    Args:
+        table: Rows of a file.
+        casts: Columns of several types -> the type that holds all of them.
+        path: The file, where that is known.
+    """
     pa = arrow()
+    where = f"{path}: " if path else ""
     for number, own in enumerate(table.schema):
         if str(own.type) in _VIEWS:
             raise InputError(
-                f"{path}: column {own.name!r} is {own.type}, of which no rows can be taken: write "
+                f"{where}column {own.name!r} is {own.type}, of which no rows can be taken: write "
                 "it as string or binary"
             )
-        known = types.setdefault(own.name, own.type)
-        nested = pa.types.is_nested(known) or isinstance(known, pa.ExtensionType)
-        if known.equals(own.type) or nested or pa.types.is_null(known):
+        known = casts.get(own.name)
+        if known is None or known.equals(own.type):
             continue
         try:
             column = table.column(number).cast(known)
-        except pa.ArrowException:
+        except pa.ArrowException as error:
             raise InputError(
-                f"{path}: column {own.name!r} is {own.type}, and {known} in {first}"
+                f"{where}column {own.name!r} is {own.type}, and {known} in other files: {error}"
             ) from None
         table = table.set_column(number, own.name, column)
     return table
 
 
 def _read_arrays(
-    source: RecordSource, columns: Sequence[str], rows: int, wanted: _Wanted
+    source: RecordSource, path: str, columns: Sequence[str], rows: int, wanted: _Wanted
 ) -> Iterator[Rows]:
+    """Rows of a .npy or .npz. Raises VknnError where it is damaged."""
     pa = arrow()
     known = OWN_ID[ARRAYS]
-    for path in source.paths:
-        arrays = _arrays(source, path)
-        if missing := [n for n in columns if n != known and n not in arrays]:
-            raise InputError(f"{path} has no array {missing[0]!r}; it has {', '.join(arrays)}")
-        for some in _chunks(range(_row_count(arrays, path)), rows):
-            ids = [f"{path}#{number}" for number in some]
-            kept = [i for i, name in enumerate(ids) if wanted is None or wanted(name)]
-            if not kept:
-                continue
-            places: Any = np.array([some[i] for i in kept])
-            if len(kept) == len(some):  # no copy: rows of a mapped file are read where they lie
-                places = slice(some[0], some[-1] + 1)
-            data = {known: pa.array([ids[i] for i in kept], pa.string())}
-            for name, array in arrays.items():
-                if name in columns:
-                    data[name] = _tensor_column(np.asarray(array[places]), path)
-            yield Rows(pa.table(data).select(list(columns)))
+    arrays = _arrays(source, path)
+    if missing := [n for n in columns if n != known and n not in arrays]:
+        raise InputError(f"{path} has no array {missing[0]!r}; it has {', '.join(arrays)}")
+    for some in _chunks(range(row_count({n: a.shape for n, a in arrays.items()}, path)), rows):
+        ids = [f"{path}#{number}" for number in some]
+        kept = [i for i, name in enumerate(ids) if wanted is None or wanted(name)]
+        if not kept:
+            continue
+        places: Any = np.array([some[i] for i in kept])
+        if len(kept) == len(some):  # no copy: rows of a mapped file are read where they lie
+            places = slice(some[0], some[-1] + 1)
+        data = {known: pa.array([ids[i] for i in kept], pa.string())}
+        for name, array in arrays.items():
+            if name in columns:
+                data[name] = _tensor_column(np.asarray(array[places]), path)
+        yield Rows(in_types(pa.table(data).select(list(columns)), source.casts, path))
 
 
 def _read_tars(
@@ -224,18 +224,14 @@ def _read_tars(
         yield Rows(pa.table(data))
 
 
-def check_parquet(source: RecordSource, columns: Sequence[str]) -> None:
-    """Check that all Parquet files have columns of these names. Raises VknnError."""
-    for path in source.paths:
-        _check_columns(_parquet(source, path).schema_arrow.names, columns, path)
-
-
-def _check_columns(names: Sequence[str], columns: Sequence[str], path: str) -> None:
+def check_columns(names: Sequence[str], columns: Sequence[str], path: str) -> None:
+    """Check that a file has columns of these names. Raises InputError."""
     if missing := [name for name in columns if name not in names]:
         raise InputError(f"{path} has no column {missing[0]!r}; it has {', '.join(names)}")
 
 
-def _parquet(source: RecordSource, path: str) -> Any:
+def parquet_file(source: RecordSource, path: str) -> Any:
+    """A Parquet file of a source, open. Raises VknnError."""
     pa, parquet = arrow(), arrow_part("parquet")
     try:
         file = parquet.ParquetFile(opened(source, path))
@@ -245,51 +241,6 @@ def _parquet(source: RecordSource, path: str) -> Any:
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"{path} has two columns of the name {twice[0]!r}")
     return file
-
-
-def _checked_ids(source: RecordSource, column: str) -> int:
-    """Number of the ids of a column of Parquet files, which must all differ."""
-    seen: set[Any] = set()
-    count = 0
-    for rows in _read_parquet(source, [column], 1 << 16, None):
-        ids = rows.table.column(column)
-        if ids.null_count or _has_nan(ids):
-            raise InputError(f"{rows.path}: id column {column!r} has nulls, and ids name records")
-        values = ids.to_pylist()
-        count += len(values)
-        try:
-            seen.update(values)
-        except TypeError:
-            raise InputError(
-                f"id column {column!r} holds {ids.type}: text or numbers name records"
-            ) from None
-        if len(seen) < count:
-            raise InputError(_doubles(source, column))
-    return count
-
-
-def _has_nan(ids: Any) -> bool:
-    """Whether ids are numbers with NaN among them, which is not even the same as itself."""
-    compute = arrow_part("compute")
-    return arrow().types.is_floating(ids.type) and bool(compute.any(compute.is_nan(ids)).as_py())
-
-
-def _doubles(source: RecordSource, column: str) -> str:
-    """The error for ids that occur twice, with examples."""
-    seen: set[Any] = set()
-    twice: dict[Any, str] = {}
-    for rows in _read_parquet(source, [column], 1 << 16, None):
-        for value in rows.table.column(column).to_pylist():
-            if value in seen:
-                twice.setdefault(value, rows.path)
-            seen.add(value)
-        if len(twice) >= 3:
-            break
-    shown = ", ".join(repr(value) for value in itertools.islice(twice, 3))
-    return (
-        f"id column {column!r} has ids that occur twice, such as {shown} in "
-        f"{next(iter(twice.values()))}: every record needs an id of its own"
-    )
 
 
 def _arrays(source: RecordSource, path: str) -> dict[str, Any]:
@@ -308,35 +259,44 @@ def _arrays(source: RecordSource, path: str) -> dict[str, Any]:
         raise VknnError(f"{path} is no NumPy file: {error}") from None
 
 
-def _row_count(arrays: dict[str, Any], path: str) -> int:
-    if not arrays:
+def row_count(shapes: Mapping[str, tuple[int, ...]], path: str) -> int:
+    """Number of rows of arrays by their shapes. Raises InputError where they differ in it."""
+    if not shapes:
         raise InputError(f"{path} has no arrays in it")
-    counts = {len(array) if array.ndim else -1 for array in arrays.values()}
+    counts = {shape[0] if shape else -1 for shape in shapes.values()}
     if len(counts) != 1 or -1 in counts:
-        shown = ", ".join(f"{name} {list(a.shape)}" for name, a in arrays.items())
+        shown = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
         raise InputError(f"{path}: the first axes count rows and differ: {shown}")
     return counts.pop()
 
 
-def _row_type(array: np.ndarray) -> Any:
+def array_type(shape: tuple[int, ...], dtype: np.dtype) -> Any:
     """The Arrow type of an array's rows; None where they have none."""
-    if not array.ndim or not _is_number(array):
+    if not shape or not _is_number(dtype):
         return None
-    return _tensor_column(np.zeros((1, *array.shape[1:]), array.dtype), "").type
+    pa = arrow()
+    element = pa.from_numpy_dtype(_native(dtype))
+    if len(shape) == 1:
+        return element
+    return pa.list_(element) if 0 in shape[1:] else pa.fixed_shape_tensor(element, shape[1:])
 
 
-def _is_number(array: np.ndarray) -> bool:
-    """Whether an array holds numbers that Arrow has, too."""
-    return array.dtype.kind in "fiub" and array.dtype.itemsize <= 8
+def _native(dtype: np.dtype) -> np.dtype:
+    """The element type that Arrow has for numbers of a type."""
+    return np.dtype(np.uint8) if dtype.kind == "b" else dtype.newbyteorder("=")
+
+
+def _is_number(dtype: np.dtype) -> bool:
+    """Whether elements are numbers that Arrow has, too."""
+    return dtype.kind in "fiub" and dtype.itemsize <= 8
 
 
 def _tensor_column(array: np.ndarray, path: str) -> Any:
     """The rows of an array as an Arrow column."""
     pa = arrow()
-    if not _is_number(array):
+    if not _is_number(array.dtype):
         raise InputError(f"{path} holds {array.dtype}: numbers are read")
-    native = np.dtype(np.uint8) if array.dtype.kind == "b" else array.dtype.newbyteorder("=")
-    array = array.astype(native, copy=False)
+    array = array.astype(_native(array.dtype), copy=False)
     if array.ndim == 1:
         return pa.array(array)
     if 0 in array.shape[1:]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +16,7 @@ def errors_of(folder: Folder, suspects: Any, id_column: str) -> Counter[str]:
     """Errors of suspect rows, by type."""
     ids = set(suspects.column(id_column).to_pylist())
     found: Counter[str] = Counter()
-    for path in set(suspects.column("file").to_pylist()):
+    for path in _files(folder, suspects):
         rows = folder.read_part(path, [id_column, ERROR]).to_pylist()
         found.update(r[ERROR]["type"] for r in rows if r[id_column] in ids and r[ERROR])
     return found
@@ -28,7 +29,7 @@ def replace_rows(folder: Folder, suspects: Any, tables: Sequence[Any], id_column
         for table in tables
         for number, row in enumerate(table.select([id_column]).to_pylist())
     }
-    for path in dict.fromkeys(suspects.column("file").to_pylist()):
+    for path in _files(folder, suspects):
         old = folder.read_part(path)
         rows = []
         for number, name in enumerate(old.column(id_column).to_pylist()):
@@ -37,3 +38,9 @@ def replace_rows(folder: Folder, suspects: Any, tables: Sequence[Any], id_column
         folder.write_part(
             arrow().concat_tables(rows, promote_options="default").combine_chunks(), path
         )
+
+
+def _files(folder: Folder, suspects: Any) -> list[str]:
+    """The files with suspect rows, each once, where the folder is now: it may have been moved."""
+    names = map(posixpath.basename, suspects.column("file").to_pylist())
+    return [posixpath.join(folder.path, name) for name in dict.fromkeys(names)]

@@ -7,16 +7,19 @@ import glob
 import os
 import posixpath
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-from vknn.errors import InputError
+from vknn.errors import InputError, VknnError
 from vknn.pictures import is_picture
 from vknn.scale.optional import arrow, arrow_part
 
 PICTURES, PARQUET, ARRAYS, TARS = "pictures", "parquet", "arrays", "tars"
+_KINDS = frozenset((PICTURES, PARQUET, ARRAYS, TARS))
 _ENDINGS = {".parquet": PARQUET, ".npy": ARRAYS, ".npz": ARRAYS, ".tar": TARS}
 _PACKED_TARS = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 #: Column that names the records of a kind by itself; Parquet's user names one.
@@ -39,6 +42,10 @@ class RecordSource:
         sizes: Their bytes.
         filesystem: Where they lie, of pyarrow.fs.
         root: The folder that relative paths begin at: processes of Ray have folders of their own.
+        aside: What of the folders is no record, in words; empty where all of it is one.
+        casts: Columns whose types differ from file to file -> the type that holds all of them.
+        mixed: Columns whose types differ, and no type holds all of them.
+        lacking: Columns that some files lack -> the first of these.
     """
 
     kind: str
@@ -47,6 +54,10 @@ class RecordSource:
     sizes: tuple[int, ...]
     filesystem: Any
     root: str = ""
+    aside: str = ""
+    casts: Mapping[str, Any] = field(default_factory=dict)
+    mixed: frozenset[str] = frozenset()
+    lacking: Mapping[str, str] = field(default_factory=dict)
 
     def place(self, path: str) -> str:
         """The path of a file in the filesystem, whatever folder a process works in."""
@@ -66,8 +77,9 @@ class RecordSource:
 def find_source(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> RecordSource:
     """The source that is meant by a folder, a pattern, a file, an address or a list of these.
 
-    Of folders all files of the kind that they hold count, in folders within them, too; names that
-    begin with a dot or an underscore do not. Raises InputError.
+    Of folders all files of the kind that they hold count, in folders within them, too, and behind
+    links; names that begin with a dot do not, nor Parquet's that begin with an underscore. Raises
+    InputError.
     """
     items = [given] if isinstance(given, str | os.PathLike) else given
     if not isinstance(items, Iterable) or isinstance(items, bytes | Mapping):
@@ -80,34 +92,45 @@ def find_source(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
         raise InputError("the source is an empty list: give files, a folder or a pattern")
     found: dict[str, int] = {}
     filesystem = None
+    aside: list[str] = []
     for text in texts:
         place, path = place_of(text)
         if filesystem is not None and not filesystem.equals(place):
             raise InputError(f"{text} lies elsewhere than {texts[0]}: one job reads from one place")
         filesystem = place
-        found.update(_files(place, path, text))
+        found.update(_files(place, path, text, aside))
     for path in found:
         if any("\ud800" <= letter <= "\udfff" for letter in path):
             raise InputError(f"{path!r}: its name is no text (UTF-8), and names are ids: rename it")
-    kinds = {_kind(path) for path in found}
-    if len(kinds) != 1:
+    kinds = {_kind(path) or f"others ({path})": None for path in found}
+    if len(kinds) != 1 or not kinds.keys() <= _KINDS:
         raise InputError(
-            f"{texts[0]} holds {' and '.join(sorted(map(str, kinds)))}: a job reads files of one "
+            f"{texts[0]} holds {' and '.join(sorted(kinds)[:3])}: a job reads files of one "
             "kind; a pattern such as '*.jpg' says which"
         )
-    kind = kinds.pop()
-    assert kind is not None
+    (kind,) = kinds
     ordered = tuple(sorted(found))
     sizes = tuple(found[path] for path in ordered)
-    return RecordSource(kind, tuple(texts), ordered, sizes, filesystem, os.getcwd())
+    told = _aside_text(aside)
+    return RecordSource(kind, tuple(texts), ordered, sizes, filesystem, os.getcwd(), told)
+
+
+def check_in_all(source: RecordSource, columns: Iterable[str]) -> None:
+    """Check that no file lacks columns that are read, before a job begins. Raises InputError."""
+    for name in columns:
+        if name in source.lacking:
+            raise InputError(
+                f"{source.lacking[name]} has no column {name!r}, which other files have: a pattern "
+                "such as 'a-*' says which ones are meant"
+            )
 
 
 def opened(source: RecordSource, path: str) -> Any:
-    """A file of a source, open for reading at any place."""
+    """A file of a source, open for reading at any place. Raises VknnError."""
     try:
         return source.filesystem.open_input_file(source.place(path))
     except OSError as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
+        raise VknnError(f"{path} cannot be read: {error}") from None
 
 
 def check_apart(source: RecordSource, filesystem: Any, path: str, text: str) -> None:
@@ -139,10 +162,10 @@ def place_of(text: str) -> tuple[Any, str]:
     return place, path
 
 
-def _files(place: Any, path: str, text: str) -> dict[str, int]:
-    """Files and their bytes, of a file, a folder or a pattern."""
+def _files(place: Any, path: str, text: str, aside: list[str]) -> dict[str, int]:
+    """Files and their bytes, of a file, a folder or a pattern; ``aside`` gets what is none."""
     if place.type_name == "local":
-        return _local_files(path)
+        return _local_files(path, aside)
     fs = arrow_part("fs")
     base = path
     while _PATTERN & set(base):
@@ -157,13 +180,17 @@ def _files(place: Any, path: str, text: str) -> dict[str, int]:
     files = {f.path: f.size for f in found if f.type == fs.FileType.File}
     if base != path:
         return _some({p: s for p, s in files.items() if fnmatch.fnmatch(p, path)}, text)
-    inside = {p: s for p, s in files.items() if _is_meant(posixpath.relpath(p, base))}
+    inside = {p: s for p, s in files.items() if _is_meant(posixpath.relpath(p, base), aside)}
     return _some(inside, text)
 
 
-def _local_files(path: str) -> dict[str, int]:
+def _local_files(path: str, aside: list[str]) -> dict[str, int]:
     if _PATTERN & set(path) and not os.path.exists(path):
-        found = [p for p in glob.glob(path, recursive=True) if os.path.isfile(p)]
+        found = [p for p in glob.iglob(path, recursive=True) if os.path.isfile(p)]
+        if "**" in path:
+            base = path[: path.index("**")]
+            known: dict[str, bool] = {}
+            found = [p for p in found if not _leads_round(os.path.dirname(p), base, known)]
         return _some({p: os.path.getsize(p) for p in found}, path)
     if not os.path.exists(path):
         raise InputError(f"{path}: no such file or folder")
@@ -173,28 +200,80 @@ def _local_files(path: str) -> dict[str, int]:
         if not os.path.isfile(path):  # such as a pipe, at which reading would wait for ever
             raise InputError(f"{path} is neither a file nor a folder")
         return {path: os.path.getsize(path)}
-    inside: dict[str, int] = {}
-    for folder, folders, names in os.walk(path, onerror=_unlisted):
-        folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
-        for name in names:
-            file = os.path.join(folder, name)
-            if not _is_meant(name):
-                continue
-            if os.path.isfile(file):
-                inside[file] = os.path.getsize(file)
-            elif os.path.islink(file):  # to nothing: a record that cannot be read
-                inside[file] = 0
+    every, begin = _walked(path), len(path)
+    inside = {p: size for p, size in every if _is_meant(p[begin:].lstrip("/"), aside)}
     return _some(inside, path)
 
 
-def _unlisted(error: OSError) -> NoReturn:
-    raise InputError(f"{error.filename} cannot be listed: {error.strerror}") from None
+def _walked(folder: str) -> Iterator[tuple[str, int]]:
+    """Files of a folder, of those in it and of those that links in it lead to, with their bytes.
+
+    A link to nothing is a file of 0 bytes: a record that cannot be read. One to a folder that leads
+    there is left out: it would go round for ever.
+    """
+    left: list[tuple[str, frozenset[tuple[int, int]]]] = [(folder, frozenset())]
+    while left:
+        path, above = left.pop()
+        try:
+            own = os.stat(path)
+            with os.scandir(path) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError as error:
+            raise InputError(f"{error.filename} cannot be listed: {error.strerror}") from None
+        above |= {(own.st_dev, own.st_ino)}
+        for entry in entries:
+            try:
+                state = entry.stat()
+            except OSError:  # else it went away since it was listed
+                if entry.is_symlink():
+                    yield entry.path, 0
+                continue
+            if stat.S_ISREG(state.st_mode):
+                yield entry.path, state.st_size
+            elif not stat.S_ISDIR(state.st_mode) or entry.name.startswith("."):
+                continue
+            elif (state.st_dev, state.st_ino) not in above:
+                left.append((entry.path, above))
 
 
-def _is_meant(path: str) -> bool:
-    """Whether a file of a folder is one of its records: of a known kind, and not hidden."""
-    hidden = any(part.startswith((".", "_")) for part in path.split("/"))
-    return not hidden and _kind(path) is not None
+def _leads_round(folder: str, base: str, known: dict[str, bool]) -> bool:
+    """Whether a path goes through a folder twice behind its ``base``, by links.
+
+    ``known``: what was found before.
+    """
+    if folder not in known:
+        above: list[tuple[int, int]] = []
+        path = folder
+        while True:
+            own = os.stat(path or ".")
+            above.append((own.st_dev, own.st_ino))
+            if len(path) <= len(base) or path == os.path.dirname(path):
+                break
+            path = os.path.dirname(path)
+        known[folder] = len(set(above)) < len(above)
+    return known[folder]
+
+
+def _is_meant(path: str, aside: list[str]) -> bool:
+    """Whether a file of a folder is one of its records: of a known kind, and not hidden.
+
+    Names that begin with an underscore are cameras' as well; beside tables they are of programs
+    that write these. ``aside`` gets files that are visible and no records.
+    """
+    kind = _kind(path)
+    hidden = (".", "_") if kind == PARQUET else (".",)
+    if any(part.startswith(hidden) for part in path.split("/")):
+        return False
+    if kind is None:
+        aside.append(path)
+    return kind is not None
+
+
+def _aside_text(aside: Sequence[str]) -> str:
+    if not aside:
+        return ""
+    others = "file is" if len(aside) == 1 else "files are"
+    return f"{len(aside)} {others} no record by the ending of the name, such as {min(aside)!r}"
 
 
 def _some(files: dict[str, int], text: str) -> dict[str, int]:
@@ -207,7 +286,11 @@ def _some(files: dict[str, int], text: str) -> dict[str, int]:
 
 def _kind(path: str) -> str | None:
     """The kind of a file by its name."""
-    known = _ENDINGS.get(posixpath.splitext(path)[1].lower())
-    if path.lower().endswith(_PACKED_TARS):
-        return TARS
-    return known or (PICTURES if is_picture(Path(path)) else None)
+    name = posixpath.basename(path).lower()
+    return TARS if name.endswith(_PACKED_TARS) else _kind_of(posixpath.splitext(name)[1])
+
+
+@lru_cache(1024)
+def _kind_of(ending: str) -> str | None:
+    """The kind of files with an ending, of which there may be millions."""
+    return _ENDINGS.get(ending) or (PICTURES if is_picture(Path(f"a{ending}")) else None)

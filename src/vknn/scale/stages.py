@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -22,15 +23,18 @@ from vknn.scale.model_files import contents_of
 from vknn.scale.optional import arrow, ray_module
 from vknn.scale.options import NUMPY, Predictor, predictor_of
 from vknn.scale.packed import READ_ERROR, packed
+from vknn.scale.portions import USUAL, portions_of
 from vknn.scale.ray_worker import BatchActor, Setup
 from vknn.scale.reading import Rows
 from vknn.scale.records import Record, cells_of, record_of
 from vknn.scale.shares import ErrorBound
-from vknn.scale.sources import RecordSource
+from vknn.scale.sources import RecordSource, check_in_all
 from vknn.scale.worker import Worker, run_layers
 
 #: Rows among which a first one is looked for that can be computed, before a job begins.
 FIRST_ROWS = 256
+#: Seconds of a first record that are not for what is done but once.
+_LONG = 2.0
 
 
 def predict(
@@ -143,11 +147,18 @@ def prepared(
         singly = partial(_singly, table)
     with Worker(predictor, NUMPY) as worker:
         layout = worker.layout(schema)
+        if source is not None:
+            check_in_all(source, layout.read)
         example: tuple[dict[str, Any], dict[str, Any] | None] | None = None
         fixed = all(is_known(column, dict(schema), source) for column in layout.inputs)
         found = first_record(worker, layout, singly(layout), fixed)
+        portions = USUAL
         if isinstance(found, FirstRecord):
             layout = found.layout
+            if source is not None:
+                seconds = _seconds(worker, found)
+                on_host = predictor.device == NUMPY
+                portions = portions_of(found, seconds, predictor.batch_size, on_host)
             example = found.record.feeds, None if predictor.checked is None else found.outputs
         elif stored is None and found is not None:
             if notes is None:
@@ -161,7 +172,16 @@ def prepared(
     files = ray.put(held)
     copy = replace(copy, fetch=_Fetch(files))
     expected = _Expected(predictor, copy) if predictor.checked else None
-    return Setup(predictor, layout, copy, pool.mode, keeper, expected, example), pool
+    return Setup(predictor, layout, copy, pool.mode, keeper, expected, example, portions), pool
+
+
+def _seconds(worker: Worker, first: FirstRecord) -> float:
+    """Seconds for a record like the first one, without what is done but once."""
+    if first.seconds > _LONG:
+        return first.seconds
+    begin = time.monotonic()
+    worker.answer(first.record.feeds)
+    return time.monotonic() - begin
 
 
 def first_rows(dataset: Any) -> Any:

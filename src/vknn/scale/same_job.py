@@ -1,0 +1,60 @@
+"""Identity of a job: what a folder of answers is of, and what a run would do differently."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from vknn.scale.folder import Folder
+from vknn.scale.model_files import digest, model_files
+from vknn.scale.options import Predictor
+from vknn.scale.sources import RecordSource
+from vknn.scale.versions import versions
+
+
+def document_of(predictor: Predictor, source: RecordSource, folder: Folder) -> dict[str, Any]:
+    """The document that says what a job is. Raises ModelFormatError where the model is missing."""
+    files = model_files(predictor.model, predictor.weights)
+    return {
+        "versions": versions(),
+        "model": {"name": Path(predictor.model).name, "sha256": digest(files)},
+        "options": predictor.identity(),
+        "source": [text.rstrip("/") or text for text in source.given],
+        "place": _place(source, folder),
+    }
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The differences between two documents of :func:`document_of`, in words."""
+    found = [
+        f"{key} {short(before.get(key))}, not {short(now[key])}"
+        for key in ("model", "source")
+        if before.get(key) != now[key]
+    ]
+    old, new = before.get("place"), now["place"]
+    if not found and old and new and all(old.get(key) != new[key] for key in new):
+        found.append(f"source {short(old.get('full'))}, not {short(new['full'])}")
+    own, others = now["options"], before.get("options", {})
+    return found + [
+        f"{key}={short(others.get(key))}, not {short(own[key])}"
+        for key in own
+        if others.get(key) != own[key]
+    ]
+
+
+def short(value: Any) -> str:
+    """A value in some hundred letters."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= 100 else f"{text[:97]}..."
+
+
+def _place(source: RecordSource, folder: Folder) -> dict[str, list[str]] | None:
+    """Where the source is, and where from the answers: one is the same when both are moved."""
+    if not source.is_local:
+        return None
+    full = [os.path.normpath(os.path.join(source.root, text)) for text in source.given]
+    if not folder.is_local:
+        return {"full": full}
+    return {"full": full, "from_answers": [os.path.relpath(p, folder.path) for p in full]}

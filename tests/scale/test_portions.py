@@ -1,0 +1,96 @@
+"""Portions of work on Ray: bounded by time, bytes and records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("PIL")
+from tests.scale.jobs import pictures, table, vectors, write_net
+
+from vknn.scale.first_record import FirstRecord
+from vknn.scale.folder import Folder
+from vknn.scale.layout import JobLayout
+from vknn.scale.on_ray import RayRun
+from vknn.scale.options import Predictor
+from vknn.scale.outcome import Outcome
+from vknn.scale.portions import BLOCK_BYTES, USUAL, Portions, portions_of
+from vknn.scale.reading import Rows
+from vknn.scale.records import Record
+from vknn.scale.shares import ErrorBound
+from vknn.scale.sources import find_source
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+def first(row: int = 4000, answer: int = 4000, kept: bool = False) -> FirstRecord:
+    """A record of so many bytes and an answer."""
+    held = pa.table({"id": pa.array([1], pa.int64()), "data": [b"x" * (row - 12)]})
+    layout = JobLayout((), ("id", "data") if kept else ("id",))
+    outputs: dict[str, Any] = {"out": np.zeros(answer, np.uint8)}
+    return FirstRecord(layout, Rows(held), Record(), outputs)
+
+
+@pytest.mark.parametrize(
+    "record, seconds, on_host, block, rows",
+    [
+        (first(), 0.1, False, int(0.9 * 1024 * 4000), 512),
+        (first(), 1.0, False, int(0.9 * 576 * 4000), 512),
+        (first(), 10.0, False, 32 * 4000, 60),
+        (first(), 1.0, True, 32 * 4000, 60),
+        (first(), 100.0, True, 32 * 4000, 32),  # a batch at least
+        (first(), 0.0, True, int(0.9 * 1024 * 4000), 8192),  # a file of these takes a moment
+        (first(row=40), 0.1, False, 32 * 4000, 512),  # 1024 small rows, and a batch of answers
+        (first(row=20, answer=8), 0.1, False, int(0.9 * 1024 * 20), 512),
+        (first(row=600_000), 0.1, False, BLOCK_BYTES, 512),
+        (first(answer=22 << 20), 0.1, False, BLOCK_BYTES, 2),  # no file of gigabytes
+        (first(row=1 << 20, kept=True), 0.1, False, BLOCK_BYTES, 63),
+    ],
+)
+def test_portions(
+    record: FirstRecord, seconds: float, on_host: bool, block: int, rows: int
+) -> None:
+    assert portions_of(record, seconds, 32, on_host) == Portions(block, rows)
+
+
+def test_where_nothing_is_known() -> None:
+    assert portions_of(None, 0.0, 32, True) == USUAL
+
+
+def test_pictures_that_have_rows_are_not_read_again(tmp_path: Path) -> None:
+    """Ray filters behind the read: a night's pictures would all be read to be left out."""
+    source = find_source(pictures(tmp_path / "in", 4))
+    done = set(source.paths[:3])
+    run = RayRun(
+        Predictor(tmp_path / "net.param", id="path"), source, Folder(tmp_path / "out"), {}, done,
+        ErrorBound(), Outcome(total=4),
+    )  # fmt: skip
+    left = run._left()
+    assert left.paths == source.paths[3:] and left.sizes == source.sizes[3:]
+    run.done = set()
+    assert run._left() is source
+
+
+@pytest.mark.slow
+def test_small_rows_of_one_file_are_work_for_all_workers(ray: Any, tmp_path: Path) -> None:
+    """They were one block, which one worker had, and one file at the very end."""
+    from vknn import scale
+
+    source = table(tmp_path / "t.parquet", vectors(20_000))
+    report = scale.run(
+        source, write_net(tmp_path), tmp_path / "out", engine="ray", device="numpy", id="id",
+        workers=2, address=None,
+    )  # fmt: skip
+    assert report.rows == 20_000 and not report.errors
+    files = list((tmp_path / "out").glob("*.parquet"))
+    workers = {
+        name.rpartition("-")[0]
+        for path in files
+        for name in pq.read_table(path, columns=["batch"]).column("batch").to_pylist()
+    }
+    assert len(workers) == 2 and len(files) > 1
