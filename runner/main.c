@@ -14,11 +14,11 @@
 
 #define COMPLAIN(status, ...) (complain(__VA_ARGS__), status)
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
-enum { MOST_HEADER = 9999, MOST_RUNS = 1000000, BEST = 5 };
+enum { MOST_HEADER = 9999, BEST = 5 };
 static const char usage[] =
     "usage: vknn-run net.vkb [--input NAME=FILE.npy]... [--output NAME=FILE.npy]... [options]\n"
     "       vknn-run net.vkb --test [--json]  run the bundle's example: 0, or 1 and how far off it is\n"
-    "       vknn-run --devices          list the Vulkan devices\n"
+    "       vknn-run --devices | --help     list the Vulkan devices; the options\n"
 #if defined(VKNN_SMALL)
     "docs/phones.md tells the options\n";
 #else
@@ -299,13 +299,6 @@ static int write_text(const char *path, const char *text, int how) {
     return good ? 0 : COMPLAIN(1, "%s cannot be written: %s", path, strerror(errno));
 }
 
-/* A number above 0 and at most `most`; 0 for a text that is none. */
-static double number(const char *text, double most) {
-    char *end = NULL;
-    double value = text ? strtod(text, &end) : 0;
-    return text && *text && !*end && value > 0 && value <= most ? value : 0;
-}
-
 static int digest(const char *text, uint8_t bytes[32]) {
     int good = strlen(text) == 64 && strspn(text, "0123456789abcdefABCDEF") == 64;
     for (int i = 0; good && i < 32; i++) {
@@ -318,53 +311,78 @@ static int digest(const char *text, uint8_t bytes[32]) {
 typedef struct arguments {
     vknn_context_options where;
     vknn_net_options what;
-    const char *bundle, *json, *runs, *hash, *limit, *memory;
-    int test, devices, profile, as_json;
+    const char *bundle, *json;
+    double runs; /* 0: as many as are usual */
+    int test, devices, profile, as_json, help;
     uint8_t sha256[32];
     char **inputs, **outputs; /* "NAME=FILE", a null pointer behind the last */
 } arguments;
 
+/* What follows an option, and where it goes. */
+enum kind { NOTHING, TEXT, LIST, DIGEST, SECONDS, RUNS, BYTES };
+#define OPTION(name, kind, field) {name, kind, offsetof(arguments, field)}
+static const struct option {
+    char name[15];
+    uint8_t kind;
+    uint16_t field;
+} options[] = {
+    OPTION("--shape", TEXT, what.shapes),         OPTION("--target", TEXT, what.target),
+    OPTION("--device", TEXT, where.device),       OPTION("--cache", TEXT, where.cache),
+    OPTION("--input", LIST, inputs),              OPTION("--output", LIST, outputs),
+    OPTION("--sha256", DIGEST, sha256),           OPTION("--time-limit", SECONDS, what.time_limit),
+    OPTION("--runs", RUNS, runs),                 OPTION("--memory-limit", BYTES, what.memory_limit),
+    OPTION("--test", NOTHING, test),              OPTION("--json", NOTHING, as_json),
+    OPTION("--robust", NOTHING, where.robust),    OPTION("--staged", NOTHING, what.staged),
+    OPTION("--devices", NOTHING, devices),        OPTION("--help", NOTHING, help),
+    OPTION("--profile", NOTHING, profile)};
+
+/* Whether a text may follow an option; it goes where that says. */
+static int taken(const struct option *option, void *field, char *text) {
+    static const double most[] = {1e9, 1e6, 1e18};
+    char **list, *end;
+    double number;
+    if (option->kind == TEXT)
+        return *(const char **)field = text, 1;
+    if (option->kind == DIGEST)
+        return digest(text, field);
+    if (option->kind == LIST) {
+        for (list = *(char ***)field; *list;)
+            list++;
+        return *list = text, 1;
+    }
+    number = strtod(text, &end);
+    if (!*text || *end || !(number > 0 && number <= most[option->kind - SECONDS]))
+        return 0;
+    if (option->kind == BYTES)
+        *(uint64_t *)field = (uint64_t)number;
+    else
+        *(double *)field = number;
+    return option->kind == SECONDS || (double)(uint64_t)number == number;
+}
+
 /* Whether the arguments are as the usage says. */
 static int parsed(arguments *a, int argc, char **argv) {
-    const char *input = NULL, *output = NULL;
-    const struct { const char *name, **value; int *flag; } options[] = {
-        {"--shape", &a->what.shapes, NULL},   {"--target", &a->what.target, NULL},
-        {"--device", &a->where.device, NULL}, {"--cache", &a->where.cache, NULL},
-        {"--runs", &a->runs, NULL},           {"--sha256", &a->hash, NULL},
-        {"--time-limit", &a->limit, NULL},    {"--memory-limit", &a->memory, NULL},
-        {"--input", &input, NULL},            {"--output", &output, NULL},
-        {"--test", NULL, &a->test},           {"--devices", NULL, &a->devices},
-        {"--robust", NULL, &a->where.robust}, {"--staged", NULL, &a->what.staged},
-        {"--profile", NULL, &a->profile},     {"--json", NULL, &a->as_json}};
-    for (int i = 1, inputs = 0, outputs = 0; i < argc; i++) {
-        size_t k = 0;
-        while (k < COUNT(options) && strcmp(argv[i], options[k].name))
-            k++;
-        if (k == COUNT(options)) {
+    for (int i = 1; i < argc; i++) {
+        const struct option *option = options, *const last = options + COUNT(options) - 1;
+        while (option <= last && strcmp(argv[i], option->name))
+            option++;
+        void *const field = option <= last ? (char *)a + option->field : NULL;
+        if (!field) {
             if (*argv[i] == '-' || a->bundle)
-                return 0;
+                return COMPLAIN(0, "%s is no option, or a second bundle", argv[i]);
             a->bundle = argv[i];
-        } else if (options[k].flag) {
-            *options[k].flag = 1;
-            if (options[k].flag == &a->profile && a->bundle && i + 1 < argc && *argv[i + 1] != '-')
+        } else if (option->kind == NOTHING) {
+            *(int *)field = 1;
+            if (option == last && a->bundle && i + 1 < argc && *argv[i + 1] != '-') /* --profile */
                 a->json = argv[++i];
-        } else if (++i == argc) {
-            return 0;
-        } else {
-            *options[k].value = argv[i];
-            if (options[k].value == &input)
-                a->inputs[inputs++] = argv[i];
-            else if (options[k].value == &output)
-                a->outputs[outputs++] = argv[i];
+        } else if (++i == argc || !taken(option, field, argv[i])) {
+            return COMPLAIN(0, "%s %s: this is not what it takes", option->name, i < argc ? argv[i] : "");
+        } else if (option->kind == DIGEST) {
+            a->what.sha256 = a->sha256;
         }
     }
-    a->what.time_limit = number(a->limit, 1e9);
-    a->what.memory_limit = (uint64_t)number(a->memory, 1e18);
-    a->what.sha256 = a->hash && digest(a->hash, a->sha256) ? a->sha256 : NULL;
-    return (a->bundle || a->devices) && !a->limit == !a->what.time_limit &&
-           !a->memory == !a->what.memory_limit && !a->hash == !a->what.sha256 &&
-           (!a->runs || (uint32_t)number(a->runs, MOST_RUNS)) && (!a->as_json || a->test) &&
-           (!a->test || !(a->profile || a->runs || *a->inputs)); /* it has runs and inputs of its own */
+    return a->help || ((a->bundle || a->devices) && (!a->as_json || a->test) &&
+                       (!a->test || !(a->profile || a->runs > 0 || *a->inputs))); /* which it has of its own */
 }
 
 static int test(vknn_net *net, const arguments *a, char **text) {
@@ -376,7 +394,7 @@ static int test(vknn_net *net, const arguments *a, char **text) {
 }
 
 static int run(vknn_net *net, const arguments *a, char **text) {
-    uint32_t runs = a->runs ? (uint32_t)number(a->runs, MOST_RUNS) : a->profile ? 10 : 1;
+    uint32_t runs = a->runs > 0 ? (uint32_t)a->runs : a->profile ? 10 : 1;
     int status = set_inputs(net, a->inputs, a->profile);
     vknn_status code = !status && a->profile ? vknn_profile(net, runs, text) : VKNN_OK;
     for (uint32_t i = 0; !status && !a->profile && !code && i < runs; i++)
@@ -405,6 +423,8 @@ int main(int argc, char **argv) {
     int status = 2;
     if (!a.inputs || !a.outputs || !parsed(&a, argc, argv)) {
         fputs(usage, stderr);
+    } else if (a.help) {
+        status = write_text(NULL, usage, LINES);
     } else if (a.devices) {
         vknn_status code = vknn_devices(&a.where, &text, &why);
         status = code ? failed(code, why.text) : write_text(NULL, text, LINES);
