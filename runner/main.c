@@ -27,7 +27,8 @@ static const char usage[] =
     "  --runs N, --profile [FILE]       so many runs; time each step, as JSON for vknn report (missing\n"
     "                                   inputs are zeros; FILE behind net.vkb; else standard output)\n"
     "  --sha256 HEX, --robust           refuse other bundles; shaders stay within the net's memory\n"
-    "  --staged                         use staging memory even where the device shares the host's\n"
+    "  --staged, --verbose              use staging memory even where the device shares the host's; tell\n"
+    "                                   which device, plan and memory are used, and of the cache\n"
     "  --time-limit S, --memory-limit N seconds of a run (30); bytes of device memory\n";
 #endif
 
@@ -235,6 +236,11 @@ static const char *given_for(vknn_net *net, const vknn_port *port, char **texts,
     return NULL;
 }
 
+static void told(void *user, const char *text) {
+    (void)user;
+    complain("%s", text);
+}
+
 static int failed(vknn_status status, const char *text) {
     return COMPLAIN(status == VKNN_ERROR_ARGUMENT ? 2 : 1, "%s: %s", vknn_status_name(status), text);
 }
@@ -246,19 +252,20 @@ static int misnamed(vknn_net *net, vknn_direction direction, const char *what) {
     return COMPLAIN(2, "an --%s names no %s, or one twice; %s", what, what, vknn_net_message(net));
 }
 
+/* Files become inputs; those that none is given for stay the zeros that they are, where that is allowed. */
 static int set_inputs(vknn_net *net, char **given, int zeros) {
     vknn_port port;
+    void *data;
     int status = 0, used = 0;
     for (uint32_t i = 0; !status && !vknn_describe(net, VKNN_INPUT, i, &port); i++) {
         const char *file = given_for(net, &port, given, &used);
-        void *data = calloc(1, port.bytes + 1);
-        if (!data || (!file && !zeros))
-            status = COMPLAIN(2, "%s: %s", port.name, data ? "--input NAME=FILE is missing" : "no memory");
+        vknn_status code = vknn_borrow(net, VKNN_INPUT, port.name, &data, &port.bytes);
+        if (code)
+            status = failed(code, vknn_net_message(net));
         else if (file)
             status = read_npy(file, &port, data);
-        vknn_status code = status ? VKNN_OK : vknn_set(net, port.name, data, port.bytes);
-        status = code ? failed(code, vknn_net_message(net)) : status;
-        free(data);
+        else if (!zeros)
+            status = COMPLAIN(2, "%s: --input NAME=FILE is missing", port.name);
     }
     return status || !given[used] ? status : misnamed(net, VKNN_INPUT, "input");
 }
@@ -266,24 +273,23 @@ static int set_inputs(vknn_net *net, char **given, int zeros) {
 /* Outputs become files, or where none is wanted labels are shown. */
 static int take_outputs(vknn_net *net, char **given, int labels) {
     vknn_port port;
+    void *data;
     int status = 0, used = 0;
     for (uint32_t i = 0; !status && !vknn_describe(net, VKNN_OUTPUT, i, &port); i++) {
         const char *file = given_for(net, &port, given, &used);
         if (!file && (!labels || *given || !port.labels))
             continue;
-        vknn_status code = port.open ? vknn_shape(net, port.name, port.dims) : VKNN_OK;
-        size_t bytes = (size_t)(types[port.type][2] - '0');
+        vknn_status code = vknn_borrow(net, VKNN_OUTPUT, port.name, &data, &port.bytes);
+        code = code ? code : vknn_shape(net, port.name, port.dims);
+        port.bytes = (size_t)(types[port.type][2] - '0');
         for (uint32_t axis = 0; axis < port.rank; axis++)
-            bytes *= (size_t)port.dims[axis];
-        void *data = calloc(1, (port.bytes = bytes) + 1);
-        code = code ? code : !data ? VKNN_ERROR_HOST_MEMORY : vknn_get(net, port.name, data, bytes);
+            port.bytes *= (size_t)port.dims[axis];
         if (code)
             status = failed(code, vknn_net_message(net));
         else if (file)
             status = write_npy(file, &port, data);
         else if (port.type == VKNN_FLOAT32 || port.type == VKNN_INT8 || port.type == VKNN_UINT8)
             show_labels(net, &port, data);
-        free(data);
     }
     return status || !given[used] ? status : misnamed(net, VKNN_OUTPUT, "output");
 }
@@ -313,7 +319,7 @@ typedef struct arguments {
     vknn_net_options what;
     const char *bundle, *json;
     double runs; /* 0: as many as are usual */
-    int test, devices, profile, as_json, help;
+    int test, devices, profile, as_json, help, verbose;
     uint8_t sha256[32];
     char **inputs, **outputs; /* "NAME=FILE", a null pointer behind the last */
 } arguments;
@@ -334,6 +340,7 @@ static const struct option {
     OPTION("--test", NOTHING, test),              OPTION("--json", NOTHING, as_json),
     OPTION("--robust", NOTHING, where.robust),    OPTION("--staged", NOTHING, what.staged),
     OPTION("--devices", NOTHING, devices),        OPTION("--help", NOTHING, help),
+    OPTION("--verbose", NOTHING, verbose),
     OPTION("--profile", NOTHING, profile)};
 
 /* Whether a text may follow an option; it goes where that says. */
@@ -429,6 +436,7 @@ int main(int argc, char **argv) {
         vknn_status code = vknn_devices(&a.where, &text, &why);
         status = code ? failed(code, why.text) : write_text(NULL, text, LINES);
     } else {
+        a.where.log = a.verbose ? told : NULL;
         vknn_status code = vknn_context_create(&a.where, &context, &why);
         code = code ? code : vknn_net_open_file(context, a.bundle, &a.what, &net, &why);
         status = code     ? failed(code, why.text)

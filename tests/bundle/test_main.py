@@ -238,6 +238,18 @@ def test_a_disk_that_is_full_under_the_cache(program: Path, folder: Path) -> Non
 
 
 @pytest.mark.device
+def test_it_tells_what_it_works_with(program: Path, folder: Path) -> None:
+    """A cache that cannot be written, too, for the answer is there all the same."""
+    given = ["relu.vkb", "--input", "data=data.npy", "--verbose", "--cache", "no/such/folder"]
+    done = run(program, *given, folder=folder)
+    told = done.stderr.splitlines()
+    assert done.returncode == 0 and shared_device().name in told[0]
+    assert [line.split(" ")[1] for line in told] == ["device:", "plan:", "memory:", "the"], told
+    assert "the cache no/such/folder/" in told[3] and "cannot be written" in told[3]
+    assert not run(program, *given[:3], folder=folder).stderr
+
+
+@pytest.mark.device
 def test_another_bundle_than_the_pinned_one_is_refused(program: Path, folder: Path) -> None:
     told = Bundle.open(folder / "relu.vkb").sha256
     given = ["relu.vkb", "--input", "data=data.npy", "--sha256"]
