@@ -106,3 +106,28 @@ def test_casts_of_what_does_not_fit(tmp_path: Path, library: Path) -> None:
     for name in INTEGERS:
         (expected,) = Cast(DType(name)).reference(x)
         np.testing.assert_array_equal(found[name], expected, name)
+
+
+@pytest.mark.parametrize(
+    ("op", "indices"),
+    [
+        ("Gather", [0, -1, 4, 5, -6, 100, 2**40 + 3]),
+        ("GatherND", [[4, 1], [-1, 2], [9, 1], [2, -9], [-7, 7]]),
+    ],
+)
+def test_words_by_number(tmp_path: Path, library: Path, op: str, indices: list[int]) -> None:
+    """64-bit indices as an input; out of range the low bits count, then the nearest entry."""
+    given = {"t": np.float32(np.arange(15)).reshape(5, 3), "i": np.array(indices)}
+    inputs = [
+        onnx_writer.value(name, array.shape, DType.of(array)) for name, array in given.items()
+    ]
+    graph = onnx_writer.graph([onnx_writer.node(op, "t i")], inputs, [onnx_writer.value("y", None)])
+    model = onnx_writer.save(onnx_writer.model(graph), tmp_path)
+    vknn.export(model, tmp_path / "net.vkb", example=given)
+    with Runner(tmp_path / "net.vkb", library=library) as runner:
+        good, told = runner.test()
+        assert good, told
+        given["i"] %= 3
+        found = runner.run(given)["y"]
+    with vknn.Session(model, device="numpy") as session:
+        np.testing.assert_array_equal(found, session.run(given)["y"])
