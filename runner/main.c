@@ -14,11 +14,11 @@
 
 #define COMPLAIN(status, ...) (complain(__VA_ARGS__), status)
 #define COUNT(array) (sizeof(array) / sizeof(*(array)))
-enum { MOST_HEADER = 9999, MOST_RUNS = 1000000, BEST = 5 };
+enum { MOST_HEADER = 9999, BEST = 5 };
 static const char usage[] =
     "usage: vknn-run net.vkb [--input NAME=FILE.npy]... [--output NAME=FILE.npy]... [options]\n"
     "       vknn-run net.vkb --test [--json]  run the bundle's example: 0, or 1 and how far off it is\n"
-    "       vknn-run --devices          list the Vulkan devices\n"
+    "       vknn-run --devices | --help     list the Vulkan devices; the options\n"
 #if defined(VKNN_SMALL)
     "docs/phones.md tells the options\n";
 #else
@@ -27,7 +27,8 @@ static const char usage[] =
     "  --runs N, --profile [FILE]       so many runs; time each step, as JSON for vknn report (missing\n"
     "                                   inputs are zeros; FILE behind net.vkb; else standard output)\n"
     "  --sha256 HEX, --robust           refuse other bundles; shaders stay within the net's memory\n"
-    "  --staged                         use staging memory even where the device shares the host's\n"
+    "  --staged, --verbose              use staging memory even where the device shares the host's; tell\n"
+    "                                   which device, plan and memory are used, and of the cache\n"
     "  --time-limit S, --memory-limit N seconds of a run (30); bytes of device memory\n";
 #endif
 
@@ -235,6 +236,11 @@ static const char *given_for(vknn_net *net, const vknn_port *port, char **texts,
     return NULL;
 }
 
+static void told(void *user, const char *text) {
+    (void)user;
+    complain("%s", text);
+}
+
 static int failed(vknn_status status, const char *text) {
     return COMPLAIN(status == VKNN_ERROR_ARGUMENT ? 2 : 1, "%s: %s", vknn_status_name(status), text);
 }
@@ -246,19 +252,20 @@ static int misnamed(vknn_net *net, vknn_direction direction, const char *what) {
     return COMPLAIN(2, "an --%s names no %s, or one twice; %s", what, what, vknn_net_message(net));
 }
 
+/* Files become inputs; those that none is given for stay the zeros that they are, where that is allowed. */
 static int set_inputs(vknn_net *net, char **given, int zeros) {
     vknn_port port;
+    void *data;
     int status = 0, used = 0;
     for (uint32_t i = 0; !status && !vknn_describe(net, VKNN_INPUT, i, &port); i++) {
         const char *file = given_for(net, &port, given, &used);
-        void *data = calloc(1, port.bytes + 1);
-        if (!data || (!file && !zeros))
-            status = COMPLAIN(2, "%s: %s", port.name, data ? "--input NAME=FILE is missing" : "no memory");
+        vknn_status code = vknn_borrow(net, VKNN_INPUT, port.name, &data, &port.bytes);
+        if (code)
+            status = failed(code, vknn_net_message(net));
         else if (file)
             status = read_npy(file, &port, data);
-        vknn_status code = status ? VKNN_OK : vknn_set(net, port.name, data, port.bytes);
-        status = code ? failed(code, vknn_net_message(net)) : status;
-        free(data);
+        else if (!zeros)
+            status = COMPLAIN(2, "%s: --input NAME=FILE is missing", port.name);
     }
     return status || !given[used] ? status : misnamed(net, VKNN_INPUT, "input");
 }
@@ -266,24 +273,23 @@ static int set_inputs(vknn_net *net, char **given, int zeros) {
 /* Outputs become files, or where none is wanted labels are shown. */
 static int take_outputs(vknn_net *net, char **given, int labels) {
     vknn_port port;
+    void *data;
     int status = 0, used = 0;
     for (uint32_t i = 0; !status && !vknn_describe(net, VKNN_OUTPUT, i, &port); i++) {
         const char *file = given_for(net, &port, given, &used);
         if (!file && (!labels || *given || !port.labels))
             continue;
-        vknn_status code = port.open ? vknn_shape(net, port.name, port.dims) : VKNN_OK;
-        size_t bytes = (size_t)(types[port.type][2] - '0');
+        vknn_status code = vknn_borrow(net, VKNN_OUTPUT, port.name, &data, &port.bytes);
+        code = code ? code : vknn_shape(net, port.name, port.dims);
+        port.bytes = (size_t)(types[port.type][2] - '0');
         for (uint32_t axis = 0; axis < port.rank; axis++)
-            bytes *= (size_t)port.dims[axis];
-        void *data = calloc(1, (port.bytes = bytes) + 1);
-        code = code ? code : !data ? VKNN_ERROR_HOST_MEMORY : vknn_get(net, port.name, data, bytes);
+            port.bytes *= (size_t)port.dims[axis];
         if (code)
             status = failed(code, vknn_net_message(net));
         else if (file)
             status = write_npy(file, &port, data);
         else if (port.type == VKNN_FLOAT32 || port.type == VKNN_INT8 || port.type == VKNN_UINT8)
             show_labels(net, &port, data);
-        free(data);
     }
     return status || !given[used] ? status : misnamed(net, VKNN_OUTPUT, "output");
 }
@@ -299,13 +305,6 @@ static int write_text(const char *path, const char *text, int how) {
     return good ? 0 : COMPLAIN(1, "%s cannot be written: %s", path, strerror(errno));
 }
 
-/* A number above 0 and at most `most`; 0 for a text that is none. */
-static double number(const char *text, double most) {
-    char *end = NULL;
-    double value = text ? strtod(text, &end) : 0;
-    return text && *text && !*end && value > 0 && value <= most ? value : 0;
-}
-
 static int digest(const char *text, uint8_t bytes[32]) {
     int good = strlen(text) == 64 && strspn(text, "0123456789abcdefABCDEF") == 64;
     for (int i = 0; good && i < 32; i++) {
@@ -318,53 +317,79 @@ static int digest(const char *text, uint8_t bytes[32]) {
 typedef struct arguments {
     vknn_context_options where;
     vknn_net_options what;
-    const char *bundle, *json, *runs, *hash, *limit, *memory;
-    int test, devices, profile, as_json;
+    const char *bundle, *json;
+    double runs; /* 0: as many as are usual */
+    int test, devices, profile, as_json, help, verbose;
     uint8_t sha256[32];
     char **inputs, **outputs; /* "NAME=FILE", a null pointer behind the last */
 } arguments;
 
+/* What follows an option, and where it goes. */
+enum kind { NOTHING, TEXT, LIST, DIGEST, SECONDS, RUNS, BYTES };
+#define OPTION(name, kind, field) {name, kind, offsetof(arguments, field)}
+static const struct option {
+    char name[15];
+    uint8_t kind;
+    uint16_t field;
+} options[] = {
+    OPTION("--shape", TEXT, what.shapes),         OPTION("--target", TEXT, what.target),
+    OPTION("--device", TEXT, where.device),       OPTION("--cache", TEXT, where.cache),
+    OPTION("--input", LIST, inputs),              OPTION("--output", LIST, outputs),
+    OPTION("--sha256", DIGEST, sha256),           OPTION("--time-limit", SECONDS, what.time_limit),
+    OPTION("--runs", RUNS, runs),                 OPTION("--memory-limit", BYTES, what.memory_limit),
+    OPTION("--test", NOTHING, test),              OPTION("--json", NOTHING, as_json),
+    OPTION("--robust", NOTHING, where.robust),    OPTION("--staged", NOTHING, what.staged),
+    OPTION("--devices", NOTHING, devices),        OPTION("--help", NOTHING, help),
+    OPTION("--verbose", NOTHING, verbose),
+    OPTION("--profile", NOTHING, profile)};
+
+/* Whether a text may follow an option; it goes where that says. */
+static int taken(const struct option *option, void *field, char *text) {
+    static const double most[] = {1e9, 1e6, 1e18};
+    char **list, *end;
+    double number;
+    if (option->kind == TEXT)
+        return *(const char **)field = text, 1;
+    if (option->kind == DIGEST)
+        return digest(text, field);
+    if (option->kind == LIST) {
+        for (list = *(char ***)field; *list;)
+            list++;
+        return *list = text, 1;
+    }
+    number = strtod(text, &end);
+    if (!*text || *end || !(number > 0 && number <= most[option->kind - SECONDS]))
+        return 0;
+    if (option->kind == BYTES)
+        *(uint64_t *)field = (uint64_t)number;
+    else
+        *(double *)field = number;
+    return option->kind == SECONDS || (double)(uint64_t)number == number;
+}
+
 /* Whether the arguments are as the usage says. */
 static int parsed(arguments *a, int argc, char **argv) {
-    const char *input = NULL, *output = NULL;
-    const struct { const char *name, **value; int *flag; } options[] = {
-        {"--shape", &a->what.shapes, NULL},   {"--target", &a->what.target, NULL},
-        {"--device", &a->where.device, NULL}, {"--cache", &a->where.cache, NULL},
-        {"--runs", &a->runs, NULL},           {"--sha256", &a->hash, NULL},
-        {"--time-limit", &a->limit, NULL},    {"--memory-limit", &a->memory, NULL},
-        {"--input", &input, NULL},            {"--output", &output, NULL},
-        {"--test", NULL, &a->test},           {"--devices", NULL, &a->devices},
-        {"--robust", NULL, &a->where.robust}, {"--staged", NULL, &a->what.staged},
-        {"--profile", NULL, &a->profile},     {"--json", NULL, &a->as_json}};
-    for (int i = 1, inputs = 0, outputs = 0; i < argc; i++) {
-        size_t k = 0;
-        while (k < COUNT(options) && strcmp(argv[i], options[k].name))
-            k++;
-        if (k == COUNT(options)) {
+    for (int i = 1; i < argc; i++) {
+        const struct option *option = options, *const last = options + COUNT(options) - 1;
+        while (option <= last && strcmp(argv[i], option->name))
+            option++;
+        void *const field = option <= last ? (char *)a + option->field : NULL;
+        if (!field) {
             if (*argv[i] == '-' || a->bundle)
-                return 0;
+                return COMPLAIN(0, "%s is no option, or a second bundle", argv[i]);
             a->bundle = argv[i];
-        } else if (options[k].flag) {
-            *options[k].flag = 1;
-            if (options[k].flag == &a->profile && a->bundle && i + 1 < argc && *argv[i + 1] != '-')
+        } else if (option->kind == NOTHING) {
+            *(int *)field = 1;
+            if (option == last && a->bundle && i + 1 < argc && *argv[i + 1] != '-') /* --profile */
                 a->json = argv[++i];
-        } else if (++i == argc) {
-            return 0;
-        } else {
-            *options[k].value = argv[i];
-            if (options[k].value == &input)
-                a->inputs[inputs++] = argv[i];
-            else if (options[k].value == &output)
-                a->outputs[outputs++] = argv[i];
+        } else if (++i == argc || !taken(option, field, argv[i])) {
+            return COMPLAIN(0, "%s %s: this is not what it takes", option->name, i < argc ? argv[i] : "");
+        } else if (option->kind == DIGEST) {
+            a->what.sha256 = a->sha256;
         }
     }
-    a->what.time_limit = number(a->limit, 1e9);
-    a->what.memory_limit = (uint64_t)number(a->memory, 1e18);
-    a->what.sha256 = a->hash && digest(a->hash, a->sha256) ? a->sha256 : NULL;
-    return (a->bundle || a->devices) && !a->limit == !a->what.time_limit &&
-           !a->memory == !a->what.memory_limit && !a->hash == !a->what.sha256 &&
-           (!a->runs || (uint32_t)number(a->runs, MOST_RUNS)) && (!a->as_json || a->test) &&
-           (!a->test || !(a->profile || a->runs || *a->inputs)); /* it has runs and inputs of its own */
+    return a->help || ((a->bundle || a->devices) && (!a->as_json || a->test) &&
+                       (!a->test || !(a->profile || a->runs > 0 || *a->inputs))); /* which it has of its own */
 }
 
 static int test(vknn_net *net, const arguments *a, char **text) {
@@ -376,7 +401,7 @@ static int test(vknn_net *net, const arguments *a, char **text) {
 }
 
 static int run(vknn_net *net, const arguments *a, char **text) {
-    uint32_t runs = a->runs ? (uint32_t)number(a->runs, MOST_RUNS) : a->profile ? 10 : 1;
+    uint32_t runs = a->runs > 0 ? (uint32_t)a->runs : a->profile ? 10 : 1;
     int status = set_inputs(net, a->inputs, a->profile);
     vknn_status code = !status && a->profile ? vknn_profile(net, runs, text) : VKNN_OK;
     for (uint32_t i = 0; !status && !a->profile && !code && i < runs; i++)
@@ -405,10 +430,13 @@ int main(int argc, char **argv) {
     int status = 2;
     if (!a.inputs || !a.outputs || !parsed(&a, argc, argv)) {
         fputs(usage, stderr);
+    } else if (a.help) {
+        status = write_text(NULL, usage, LINES);
     } else if (a.devices) {
         vknn_status code = vknn_devices(&a.where, &text, &why);
         status = code ? failed(code, why.text) : write_text(NULL, text, LINES);
     } else {
+        a.where.log = a.verbose ? told : NULL;
         vknn_status code = vknn_context_create(&a.where, &context, &why);
         code = code ? code : vknn_net_open_file(context, a.bundle, &a.what, &net, &why);
         status = code     ? failed(code, why.text)

@@ -236,12 +236,16 @@ static void *allocated(const vknn_context_options *options, void *old, size_t by
     return NULL;
 }
 
+static void *zeros(const vknn_context_options *options, size_t bytes) {
+    void *at = allocated(options, NULL, bytes);
+    return at ? memset(at, 0, bytes) : NULL;
+}
+
 /* Zeros that live as long as the net, or until they are given back. */
 static void *keep(vknn_net *net, uint64_t count, size_t size) {
-    size_t bytes = sizeof(kept) + (size_t)count * size;
-    kept *k = count > (SIZE_MAX >> 1) / size ? NULL : allocated(&net->context->options, NULL, bytes);
+    kept *k = count > (SIZE_MAX >> 1) / size
+                  ? NULL : zeros(&net->context->options, sizeof(kept) + (size_t)count * size);
     if (!k) return NULL;
-    memset(k, 0, bytes);
     k->next = net->kept;
     net->kept = k;
     return k + 1;
@@ -318,6 +322,16 @@ static vknn_status given(text *t, char **into, vknn_message *why) {
     return VKNN_OK;
 }
 
+/* A number that threads share becomes so many times itself, and so many more; returns what it was. */
+static int changed(vknn_context *c, int *at, int times, int more) {
+    int was;
+    MUTEX(lock, &c->lock);
+    was = *at;
+    *at = was * times + more;
+    MUTEX(unlock, &c->lock);
+    return was;
+}
+
 static vknn_status checked(vknn_context *c, VkResult code, const char *what, vknn_message *why) {
     if (code >= 0) return VKNN_OK;
     note(c, "%s: VkResult %d", what, (int)code);
@@ -333,9 +347,7 @@ static vknn_status checked(vknn_context *c, VkResult code, const char *what, vkn
     if (code != VK_ERROR_DEVICE_LOST)
         FAIL(VKNN_ERROR_DRIVER, "%s: the driver answers VkResult %d; update it, or try another device", what,
             (int)code);
-    MUTEX(lock, &c->lock);
-    c->lost = 1;
-    MUTEX(unlock, &c->lock);
+    changed(c, &c->lost, 0, 1);
     FAIL(VKNN_ERROR_LOST,
         "%s: %s was lost (VK_ERROR_DEVICE_LOST: reset by its driver, or taken away); close all nets and "
         "the context, and open them again",
@@ -700,13 +712,10 @@ static vknn_status make_device(vknn_context *c, vknn_message *why) {
 static vknn_status list_matrices(vknn_context *c, vknn_message *why) {
     PFN_vkVoidFunction found = c->get(c->instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
     matrix_function list;
-    size_t bytes;
     if (!(c->features & VKB_FEATURE_COOPERATIVE_MATRIX) || !found) return VKNN_OK;
     memcpy(&list, &found, sizeof list);
     TRY(checked(c, list(c->physical, &c->matrix_count, NULL), "listing the cooperative matrices", why));
-    bytes = (c->matrix_count + 1) * sizeof *c->matrices;
-    if (!(c->matrices = allocated(&c->options, NULL, bytes))) NO_MEMORY;
-    memset(c->matrices, 0, bytes);
+    if (!(c->matrices = zeros(&c->options, (c->matrix_count + 1) * sizeof *c->matrices))) NO_MEMORY;
     for (uint32_t i = 0; i < c->matrix_count; i++) c->matrices[i].type = (VkStructureType)1000506001;
     return checked(
         c, list(c->physical, &c->matrix_count, c->matrices), "listing the cooperative matrices", why);
@@ -786,7 +795,7 @@ static void save_cache(vknn_context *c) {
         failed = failed || replace_file(path, c->cache_path); /* at once: readers see all of it, or the old */
         if (failed && file) remove_file(path);
         if (failed) note(c, "the cache %s cannot be written; pipelines are compiled again", c->cache_path);
-        else c->cache_bytes = bytes;
+        c->cache_bytes = bytes; /* also then: it is told once */
     }
     allocated(&c->options, path, 0);
     allocated(&c->options, data, 0);
@@ -861,9 +870,8 @@ static vknn_status open_context(vknn_context *c, vknn_message *why) {
 }
 
 static vknn_context *new_context(const vknn_context_options *options) {
-    vknn_context *c = allocated(options, NULL, sizeof *c);
+    vknn_context *c = zeros(options, sizeof *c);
     if (!c) return NULL;
-    memset(c, 0, sizeof *c);
     if (options) c->options = *options;
     c->holders = 1;
     MUTEX(init, &c->lock);
@@ -874,12 +882,7 @@ static vknn_context *new_context(const vknn_context_options *options) {
 /* Ends a context with the last of its holders. */
 void vknn_context_destroy(vknn_context *c) {
     vknn_context_options options;
-    int left;
-    if (!c) return;
-    MUTEX(lock, &c->lock);
-    left = --c->holders;
-    MUTEX(unlock, &c->lock);
-    if (left) return;
+    if (!c || changed(c, &c->holders, 1, -1) > 1) return;
     options = c->options;
     if (c->device && c->vk.GetQueryPoolResults) { /* the last function: all are there */
         if (!c->lost) save_cache(c);
@@ -1083,8 +1086,7 @@ static shared *join(vknn_net *net, shared **list, use *u, uint32_t index, size_t
     u->index = index;
     while (s && left-- && (s->users->net->pinned != net->pinned || !same(s, s->users, u))) s = s->next;
     if (!s || left < 0) {
-        if (!(s = allocated(&net->context->options, NULL, size))) return NULL;
-        memset(s, 0, size);
+        if (!(s = zeros(&net->context->options, size))) return NULL;
         if ((s->next = *list) != NULL) s->next->at = &s->next;
         *(s->at = list) = s;
     }
@@ -1231,11 +1233,10 @@ static vknn_status shelve(vknn_net *net, use *u, shelf **last, uint64_t most) {
     NET(net);
     weight *w = weight_of(u);
     if (!*last || (*last)->block.bytes + u->bytes > most) {
-        if (!(*last = allocated(&c->options, NULL, sizeof **last))) {
+        if (!(*last = zeros(&c->options, sizeof **last))) {
             drop_weight(c, u);
             NO_MEMORY;
         }
-        memset(*last, 0, sizeof **last);
         MUTEX(init, &(*last)->lock);
     }
     w->in = *last;
@@ -1368,9 +1369,7 @@ static vknn_status begin(vknn_net *net, VkCommandBuffer to) {
 static vknn_status go(vknn_net *net, int which, uint32_t count, const VkSubmitInfo *infos) {
     NET(net);
     VK("resetting a fence", ResetFences(c->device, 1, &net->fences[which]));
-    MUTEX(lock, &c->lock);
-    net->cancelled = 0;
-    MUTEX(unlock, &c->lock);
+    changed(c, &net->cancelled, 0, 0);
     TRY(submitted(c, count, infos, net->fences[which], why));
     net->in_flight |= 1 << which;
     return VKNN_OK;
@@ -1389,16 +1388,11 @@ static vknn_status finish(vknn_net *net, int which) {
     for (uint64_t left = net->limit; net->in_flight >> which & 1; left -= left < slice ? left : slice) {
         VkResult code = c->vk.WaitForFences(
             c->device, 1, &net->fences[which], VK_TRUE, left < slice ? left : slice);
-        int cancelled;
         if (code == VK_SUCCESS) net->in_flight &= ~(1 << which);
         TRY(checked(c, code, "waiting for the device", why));
         if (code == VK_SUCCESS && !which) TRY(see_states(net));
         if (code != VK_TIMEOUT) continue;
-        MUTEX(lock, &c->lock);
-        cancelled = net->cancelled;
-        net->cancelled = 0;
-        MUTEX(unlock, &c->lock);
-        if (cancelled)
+        if (changed(c, &net->cancelled, 0, 0))
             FAIL(VKNN_ERROR_CANCELLED, "the run was cancelled; the device works on: wait again, or close");
         if (left <= slice)
             FAIL(VKNN_ERROR_TIMEOUT,
@@ -1420,11 +1414,7 @@ static vknn_status sent(vknn_net *net, int which, VkCommandBuffer commands) {
 
 static vknn_status ready(vknn_net *net) {
     NET(net);
-    int lost;
-    MUTEX(lock, &c->lock);
-    lost = c->lost;
-    MUTEX(unlock, &c->lock);
-    if (lost) return checked(c, VK_ERROR_DEVICE_LOST, "an earlier call", why);
+    if (changed(c, &c->lost, 1, 0)) return checked(c, VK_ERROR_DEVICE_LOST, "an earlier call", why);
     if (net->in_flight) FAIL(VKNN_ERROR_ARGUMENT, "a run is under way; call vknn_wait first");
     return VKNN_OK;
 }
@@ -1873,15 +1863,12 @@ static vknn_status open_net(
 static vknn_status new_net(vknn_context *c, const char *path, const void *bytes, size_t size,
     const vknn_net_options *options, vknn_net **into, vknn_message *why) {
     const vknn_net_options none = {.shapes = NULL};
-    vknn_net *net = allocated(&c->options, NULL, sizeof *net);
+    vknn_net *net = zeros(&c->options, sizeof *net);
     vknn_status status;
     *into = NULL;
     if (!net) NO_MEMORY;
-    memset(net, 0, sizeof *net);
     net->context = c;
-    MUTEX(lock, &c->lock);
-    c->holders++;
-    MUTEX(unlock, &c->lock);
+    changed(c, &c->holders, 1, 1);
     status = open_net(net, path, bytes, size, options ? options : &none);
     if (!status) return *into = net, VKNN_OK;
     if (why) *why = net->message;
@@ -2032,9 +2019,10 @@ vknn_status vknn_shape(vknn_net *net, const char *output, uint64_t dims[VKNN_MOS
     return VKNN_OK;
 }
 
-/* A port's memory for the host; `bytes`, where it is not the whole that is borrowed, must be the port's. */
-static vknn_status reach(vknn_net *net, vknn_direction direction, const char *name, const size_t *bytes,
-    const vkb_port **p, uint8_t **at) {
+/* A port's memory for the host; `bytes`, where it is not the whole that is borrowed, must be the port's, and
+ * `data` be there. */
+static vknn_status reach(vknn_net *net, vknn_direction direction, const char *name, const void *data,
+    const size_t *bytes, const vkb_port **p, uint8_t **at) {
     NET(net);
     uint64_t dims[VKNN_MOST_AXES], is;
     TRY(ready(net));
@@ -2043,21 +2031,15 @@ static vknn_status reach(vknn_net *net, vknn_direction direction, const char *na
     if (bytes && *bytes != is)
         FAIL(VKNN_ERROR_ARGUMENT, "%.100s has %llu bytes, not %llu", bundle_string(&net->file, (*p)->name),
             (number)is, (number)*bytes);
+    if (bytes && *bytes && !data) FAIL(VKNN_ERROR_ARGUMENT, "data is null; give the array's address");
     *at = bytes_of(net, (*p)->buffer, direction);
-    return VKNN_OK;
-}
-
-static vknn_status there_is(vknn_net *net, const void *data, size_t bytes) {
-    NET(net);
-    if (!data && bytes) FAIL(VKNN_ERROR_ARGUMENT, "data is null; give the array's address");
     return VKNN_OK;
 }
 
 vknn_status vknn_set(vknn_net *net, const char *input, const void *data, size_t bytes) {
     const vkb_port *p;
     uint8_t *at;
-    TRY(reach(net, VKNN_INPUT, input, &bytes, &p, &at));
-    TRY(there_is(net, data, bytes));
+    TRY(reach(net, VKNN_INPUT, input, data, &bytes, &p, &at));
     memcpy(at, data, bytes);
     return VKNN_OK;
 }
@@ -2065,8 +2047,7 @@ vknn_status vknn_set(vknn_net *net, const char *input, const void *data, size_t 
 vknn_status vknn_get(vknn_net *net, const char *output, void *data, size_t bytes) {
     const vkb_port *p;
     uint8_t *at;
-    TRY(reach(net, VKNN_OUTPUT, output, &bytes, &p, &at));
-    TRY(there_is(net, data, bytes));
+    TRY(reach(net, VKNN_OUTPUT, output, data, &bytes, &p, &at));
     memcpy(data, at, bytes);
     return VKNN_OK;
 }
@@ -2075,7 +2056,7 @@ vknn_status vknn_borrow(
     vknn_net *net, vknn_direction direction, const char *name, void **data, size_t *bytes) {
     const vkb_port *p;
     uint8_t *at;
-    TRY(reach(net, direction, name, NULL, &p, &at));
+    TRY(reach(net, direction, name, NULL, NULL, &p, &at));
     *data = at;
     *bytes = (size_t)port_bytes(p);
     return VKNN_OK;
@@ -2102,9 +2083,7 @@ vknn_status vknn_run(vknn_net *net) {
 }
 
 void vknn_cancel(vknn_net *net) {
-    MUTEX(lock, &net->context->lock);
-    net->cancelled = 1;
-    MUTEX(unlock, &net->context->lock);
+    changed(net->context, &net->cancelled, 0, 1);
 }
 
 static double element(uint32_t type, const uint8_t *at) {

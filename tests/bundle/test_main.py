@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import struct
 import subprocess
 from pathlib import Path
@@ -237,6 +238,18 @@ def test_a_disk_that_is_full_under_the_cache(program: Path, folder: Path) -> Non
 
 
 @pytest.mark.device
+def test_it_tells_what_it_works_with(program: Path, folder: Path) -> None:
+    """A cache that cannot be written, too, for the answer is there all the same."""
+    given = ["relu.vkb", "--input", "data=data.npy", "--verbose", "--cache", "no/such/folder"]
+    done = run(program, *given, folder=folder)
+    told = done.stderr.splitlines()
+    assert done.returncode == 0 and shared_device().name in told[0]
+    assert [line.split(" ")[1] for line in told] == ["device:", "plan:", "memory:", "the"], told
+    assert "the cache no/such/folder/" in told[3] and "cannot be written" in told[3]
+    assert not run(program, *given[:3], folder=folder).stderr
+
+
+@pytest.mark.device
 def test_another_bundle_than_the_pinned_one_is_refused(program: Path, folder: Path) -> None:
     told = Bundle.open(folder / "relu.vkb").sha256
     given = ["relu.vkb", "--input", "data=data.npy", "--sha256"]
@@ -250,13 +263,11 @@ def test_another_bundle_than_the_pinned_one_is_refused(program: Path, folder: Pa
     "arguments, status, text",
     [
         ((), 2, "usage: "),
-        (("relu.vkb", "--bogus"), 2, "usage: "),
-        (("relu.vkb", "relu.vkb"), 2, "usage: "),
-        (("relu.vkb", "--input"), 2, "usage: "),
-        (("relu.vkb", "--runs", "0"), 2, "usage: "),
-        (("relu.vkb", "--time-limit", "soon"), 2, "usage: "),
-        (("relu.vkb", "--memory-limit", "-1"), 2, "usage: "),
-        (("relu.vkb", "--sha256", "12"), 2, "usage: "),
+        (("relu.vkb", "--bogus"), 2, "--bogus is no option"),
+        (("relu.vkb", "relu.vkb"), 2, "relu.vkb is no option, or a second bundle"),
+        (("relu.vkb", "--input"), 2, "--input : this is not what it takes"),
+        (("relu.vkb", "--test", "--runs", "2"), 2, "usage: "),
+        (("relu.vkb", "--json"), 2, "usage: "),
         (("none.vkb",), 1, "none.vkb"),
         (("data.npy",), 1, "bundle"),
         (("relu.vkb",), 2, "data: --input NAME=FILE is missing"),
@@ -279,6 +290,32 @@ def test_mistakes_are_told(
 ) -> None:
     done = run(program, *arguments, folder=folder)
     assert done.returncode == status and text in done.stderr, done
+
+
+@pytest.mark.parametrize(
+    ("option", "texts"),
+    [
+        ("--runs", ["0", "-1", "3.5", "3x", "x", "", "1000001", "1e400", "nan", "inf"]),
+        ("--time-limit", ["0", "-1", "soon", "1s", "", "nan", "inf", "2e9"]),
+        ("--memory-limit", ["0", "-1", "1.5", "64M", "", "99999999999999999999"]),
+        ("--sha256", ["", "12", "g" * 64, "0" * 63, "0" * 65]),
+    ],
+)
+def test_numbers_that_are_none_are_refused(
+    program: Path, folder: Path, option: str, texts: list[str]
+) -> None:
+    for text in texts:
+        done = run(program, "relu.vkb", option, text, folder=folder)
+        assert done.returncode == 2 and "usage: " in done.stderr, text
+        assert f"{option} {text}: this is not what it takes" in done.stderr
+
+
+def test_help_names_every_option(program: Path, folder: Path) -> None:
+    done = run(program, "--help", folder=folder)
+    assert done.returncode == 0 and not done.stderr
+    source = (build.RUNNER / "main.c").read_text()
+    names = re.findall(r'OPTION\("(--[a-z0-9-]+)"', source)
+    assert len(names) > 15 and set(names) == set(re.findall(r"--[a-z0-9-]+", done.stdout))
 
 
 @pytest.mark.device

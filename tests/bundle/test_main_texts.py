@@ -177,7 +177,6 @@ def test_labels_behind_the_last_element(program: Path, tmp_path: Path) -> None:
         ("--test", "--runs", "2"),
         ("--test", "--profile"),
         ("--test", "--input", "data=data.npy"),
-        ("--runs", "0.5"),
     ],
 )
 def test_options_that_do_not_go_together(

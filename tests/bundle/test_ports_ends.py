@@ -13,6 +13,7 @@ from vknn.graph import DType, Graph, GraphBuilder, Op, TensorType, Value
 from vknn.lowering import LoweringOptions, PlanError, check_plan, lower
 from vknn.ops.elementwise.binary import Add, Cast, Mul
 from vknn.ops.elementwise.unary import Neg
+from vknn.ops.indexing.gather import Bounded, Gather, GatherND
 from vknn.ops.movement.shape import Reshape, Transpose
 from vknn.plan import Barrier, DeviceLimits, Plan, Port, Role
 
@@ -112,6 +113,65 @@ def test_an_input_that_is_computed_with_in_64_bits_stays() -> None:
     builder = GraphBuilder("wide")
     x = builder.input("x", TensorType((2, 3), DType.INT64))
     graph = builder.finish({"y": builder.add(Cast(DType.INT32), builder.add(Mul(), x, x))})
+    assert narrowed(graph) is graph
+
+
+def looked_up(*before: Op, after: Op, dtype: DType = DType.INT64) -> Graph:
+    """Rows of a table, by indices that are checked."""
+    builder = GraphBuilder("rows")
+    value = builder.input("i", TensorType((2, 3), dtype))
+    table = builder.constant(np.arange(10, dtype=np.float32).reshape(5, 2))
+    for op in before:
+        value = builder.add(op, value)
+    return builder.finish({"y": builder.add(after, table, value)})
+
+
+@pytest.mark.parametrize(
+    ("graph", "left"),
+    [
+        (looked_up(Bounded(-5, 4), Cast(DType.INT32), after=Gather(0)), ["Gather"]),
+        (looked_up(Cast(DType.INT32), Bounded(-5, 4), after=Gather(0)), ["Gather"]),
+        (looked_up(Bounded(-5, 4), after=Gather(0), dtype=DType.INT32), ["Gather"]),
+        (
+            looked_up(Reshape((3, 2)), Bounded(-5, 4), Cast(DType.INT32), after=GatherND()),
+            ["Reshape", "GatherND"],
+        ),
+    ],
+    ids=lambda given: given.nodes[0].op.type_name if isinstance(given, Graph) else "",
+)
+def test_checks_of_indices_go(graph: Graph, left: list[str]) -> None:
+    made = narrowed(graph)
+    assert ops(made) == left
+    assert made.inputs[0].type.dtype is DType.INT32
+    given = np.int32([[0, 1], [4, 0], [2, 1]]).reshape(2, 3)
+    before = reference.run(graph, {"i": given.astype(graph.inputs[0].type.dtype.numpy)})
+    np.testing.assert_array_equal(reference.run(made, {"i": given})["y"], before["y"])
+
+
+def test_checks_of_what_is_no_index_stay() -> None:
+    builder = GraphBuilder("other")
+    x = builder.input("x", TensorType((2, 3), DType.INT32))
+    checked = builder.add(Bounded(0, 4), x)
+    rows = builder.add(Gather(0), checked, builder.constant(np.int32([1])))
+    graph = builder.finish({"y": rows, "z": builder.add(Neg(), checked)})
+    assert ops(narrowed(graph)) == ["Bounded", "Gather", "Neg"]
+    graph = builder.finish({"y": builder.add(Gather(0), rows, checked), "z": checked})
+    assert ops(narrowed(graph)) == ["Bounded", "Gather", "Neg", "Gather"]
+
+
+def test_first_casts_behind_moves() -> None:
+    builder = GraphBuilder("mask")
+    mask = builder.input("mask", TensorType((2, 3), DType.INT64))
+    moved = builder.add(Transpose((1, 0)), builder.add(Reshape((3, 2)), mask))
+    graph = builder.finish({"y": builder.add(Neg(), builder.add(Cast(DType.FLOAT32), moved))})
+    made = narrowed(graph)
+    assert ops(made) == ["Reshape", "Transpose", "Neg"]
+    assert made.inputs[0].type.dtype is DType.FLOAT32
+    given = np.arange(-3, 3).reshape(2, 3)
+    before = reference.run(graph, {"mask": given})
+    after = reference.run(made, {"mask": given.astype(np.float32)})
+    np.testing.assert_array_equal(after["y"], before["y"])
+    graph.outputs["moved"] = moved
     assert narrowed(graph) is graph
 
 

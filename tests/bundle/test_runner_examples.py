@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests import onnx_writer
 from tests.bundle import build
 from tests.bundle.edits import edited, records
 from tests.bundle.networks import Made, small
@@ -15,6 +16,9 @@ import vknn
 from vknn.bundle.runner import Runner
 from vknn.bundle.schema import StepKind
 from vknn.errors import InputError
+from vknn.formats.onnx.element_types import BY_DTYPE
+from vknn.graph import DType
+from vknn.ops.elementwise.binary import Cast
 
 pytestmark = pytest.mark.device
 
@@ -77,3 +81,53 @@ def test_outputs_without_answers_are_named(tmp_path: Path, library: Path) -> Non
             good, told = runner.test()
         assert good
         assert told.count("not compared, the example has no answer for it") == counts
+
+
+INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool"]
+
+
+def test_casts_of_what_does_not_fit(tmp_path: Path, library: Path) -> None:
+    """Floats beyond a type saturate and NaN is 0: in the example as on the device, whether a
+    dispatch of the network casts or one of a port."""
+    x = np.float32([-1, -2.5, -0.5, 127.6, -129, 255.4, 300, -4e4, 7e4, 3e9, -3e9, 5e9, 1e19, 2e19])
+    x = np.append(x, np.float32([-1e19, 1e-5, np.nan, np.inf, -np.inf]))
+    nodes, outputs = [], []
+    for name in INTEGERS:
+        dtype = DType(name)
+        nodes.append(onnx_writer.node("Cast", "x", name, to=BY_DTYPE[dtype].number))
+        outputs.append(onnx_writer.value(name, x.shape, dtype))
+    graph = onnx_writer.graph(nodes, [onnx_writer.value("x", x.shape)], outputs)
+    model = onnx_writer.save(onnx_writer.model(graph), tmp_path)
+    vknn.export(model, tmp_path / "net.vkb", example={"x": x})
+    with Runner(tmp_path / "net.vkb", library=library) as runner:
+        good, told = runner.test()
+        found = runner.run({"x": x})
+    assert good, told
+    for name in INTEGERS:
+        (expected,) = Cast(DType(name)).reference(x)
+        np.testing.assert_array_equal(found[name], expected, name)
+
+
+@pytest.mark.parametrize(
+    ("op", "indices"),
+    [
+        ("Gather", [0, -1, 4, 5, -6, 100, 2**40 + 3]),
+        ("GatherND", [[4, 1], [-1, 2], [9, 1], [2, -9], [-7, 7]]),
+    ],
+)
+def test_words_by_number(tmp_path: Path, library: Path, op: str, indices: list[int]) -> None:
+    """64-bit indices as an input; out of range the low bits count, then the nearest entry."""
+    given = {"t": np.float32(np.arange(15)).reshape(5, 3), "i": np.array(indices)}
+    inputs = [
+        onnx_writer.value(name, array.shape, DType.of(array)) for name, array in given.items()
+    ]
+    graph = onnx_writer.graph([onnx_writer.node(op, "t i")], inputs, [onnx_writer.value("y", None)])
+    model = onnx_writer.save(onnx_writer.model(graph), tmp_path)
+    vknn.export(model, tmp_path / "net.vkb", example=given)
+    with Runner(tmp_path / "net.vkb", library=library) as runner:
+        good, told = runner.test()
+        assert good, told
+        given["i"] %= 3
+        found = runner.run(given)["y"]
+    with vknn.Session(model, device="numpy") as session:
+        np.testing.assert_array_equal(found, session.run(given)["y"])

@@ -178,7 +178,8 @@ def test_closed_and_cancelled_while_others_run(library: Path) -> None:
         for thread in threads:
             thread.join(30)
             assert not thread.is_alive()
-    assert set(told) <= {"the runner was closed"}
+    # The device may be at work behind a wait that was given up.
+    assert set(told) <= {"the runner was closed", "a run is under way; call vknn_wait first"}
 
 
 def unicode_names() -> tuple[bytes, str]:

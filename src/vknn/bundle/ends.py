@@ -1,16 +1,18 @@
 """Ends of a graph in types that no device buffer holds: int64 and its kin, which ports convert.
 
 A graph that ends in a cast to int64, or begins with one from it, would take a step on the host for
-nothing but that: the cast goes, the port has the user's type.
+nothing but that: the cast goes, the port has the user's type. So would the check of an input's
+indices, which no device can do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from vknn.bundle.conversions import Kind, can_convert
 from vknn.graph import DType, Graph, Node, TensorType, Value
 from vknn.ops.elementwise.binary import Cast
+from vknn.ops.indexing.gather import Bounded, Gather, GatherND
 from vknn.ops.movement.shape import Identity, Reshape, Transpose
 
 #: Types of ports that a device's buffers have no elements of, and that ports convert from.
@@ -24,13 +26,37 @@ def narrowed(graph: Graph) -> Graph:
 
     An output made by a cast to int64, uint64, uint32, uint16 or float64, or by reshapes and
     transposes of one, is computed in the type before that. An input of these types (but float64)
-    that nothing but casts read is a float32 where all of them make that or float16, else an int32:
-    of a number beyond that its low 32 bits are taken. A uint32 that casts make integers and floats
-    of stays as it is. The given graph is left as it is.
+    that nothing but casts read, behind moves of its elements or not, is a float32 where all of them
+    make that or float16, else an int32: of a number beyond that its low 32 bits are taken. A uint32
+    that casts make integers and floats of stays as it is. Indices of a gather are not checked: of
+    one that is out of range it takes the nearest entry. The given graph is left as it is.
     """
     if graph.continuation is not None:
         return graph
-    return _narrow_inputs(_narrow_outputs(graph))
+    return _narrow_inputs(_unchecked(_narrow_outputs(graph)))
+
+
+def _unchecked(graph: Graph) -> Graph:
+    """The graph without checks of indices that gathers alone read: these stay within the tensor."""
+    readers = graph.consumers()
+    results = set(graph.outputs.values())
+
+    def is_index(value: Value) -> bool:
+        """Whether a value is nothing but indices of gathers, cast or not."""
+        return value not in results and all(
+            is_index(node.outputs[0])
+            if isinstance(node.op, Cast)
+            else isinstance(node.op, Gather | GatherND) and node.inputs[0] is not value
+            for node in readers.get(value, [])
+        )
+
+    same = {
+        node.outputs[0]: node.inputs[0]
+        for node in graph.nodes
+        if isinstance(node.op, Bounded) and node.inputs[0] and is_index(node.outputs[0])
+    }
+    nodes = [node for node in graph.nodes if node.outputs[0] not in same]
+    return graph.replace(nodes, same) if same else graph
 
 
 def _narrow_outputs(graph: Graph) -> Graph:
@@ -90,7 +116,8 @@ def _narrow_inputs(graph: Graph) -> Graph:
     mapping: dict[Value, Value] = {}
     inputs = []
     for value in graph.inputs:
-        inner = None if value in results else _inner(value.type.dtype, readers.get(value, []))
+        casts = _casts(value, readers, results) if value.type.dtype in _WIDE else None
+        inner = None if casts is None else _inner(value.type.dtype, casts)
         if inner is None:
             inputs.append(value)
             continue
@@ -99,14 +126,21 @@ def _narrow_inputs(graph: Graph) -> Graph:
     if not mapping:
         return graph
     nodes, same = [], dict[Value, Value]()
+    narrow = set(mapping.values())
     for node in graph.nodes:
         given = tuple(mapping.get(v, v) if v is not None else None for v in node.inputs)
-        first = given[0] if given else None
-        if _is_idle(node, first) and first in mapping.values() and node.outputs[0] not in results:
+        first, outputs = given[0] if given else None, node.outputs
+        if first in narrow and isinstance(node.op, _MOVES):
             assert first is not None
-            same[node.outputs[0]] = first
+            (type_,) = node.op.infer(first.type)
+            outputs = (Value(outputs[0].name, type_),)
+            mapping[node.outputs[0]] = outputs[0]
+            narrow.add(outputs[0])
+        elif first in narrow and _is_idle(node, first) and outputs[0] not in results:
+            assert first is not None
+            same[outputs[0]] = first
             continue
-        nodes.append(Node(node.op, given, node.outputs, node.name, node.origin))
+        nodes.append(Node(node.op, given, outputs, node.name, node.origin))
     made = Graph(inputs, graph.outputs, nodes, graph.name, None, graph.blobs)
     return made.replace(made.nodes, same) if same else made
 
@@ -116,11 +150,26 @@ def _is_idle(node: Node, value: Value | None) -> bool:
     return isinstance(node.op, Cast) and value is not None and node.op.to is value.type.dtype
 
 
-def _inner(dtype: DType, readers: Sequence[Node]) -> DType | None:
-    """The type in which a device takes an input that these nodes read; None: it stays as it is."""
-    if dtype not in _WIDE or not all(isinstance(node.op, Cast) for node in readers):
-        return None
-    made = {node.op.to for node in readers if isinstance(node.op, Cast)}
+def _casts(
+    value: Value, readers: Mapping[Value, Sequence[Node]], results: Container[Value]
+) -> set[DType] | None:
+    """Types that casts make of a value, moved or not; None where it is read otherwise."""
+    made, values = set[DType](), [value]
+    for moved in values:
+        if moved in results:
+            return None
+        for node in readers.get(moved, []):
+            if isinstance(node.op, Cast):
+                made.add(node.op.to)
+            elif isinstance(node.op, _MOVES):
+                values.append(node.outputs[0])
+            else:
+                return None
+    return made
+
+
+def _inner(dtype: DType, made: set[DType]) -> DType | None:
+    """The type in which a device takes an input of which casts make these; None: it stays."""
     if made and made <= {DType.FLOAT32, DType.FLOAT16}:  # no float16 holds what a float32 rounds
         return DType.FLOAT32
     # All of its bits count where a cast asks whether it is 0; those of a uint32 that a float holds.

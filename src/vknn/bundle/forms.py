@@ -17,6 +17,7 @@ from vknn.bundle.schema import MOST_AXES, PortElement
 from vknn.errors import ExportError, VknnError
 from vknn.formats import Model
 from vknn.graph import DType, TensorType
+from vknn.ops.elementwise.binary import Cast
 
 #: Numbers that a probe counts up to: exact in float16, and a prime, in step with no axis.
 _COUNT = 97
@@ -181,7 +182,9 @@ def decoded(model: Model, name: str, array: np.ndarray) -> Any:
 
 
 def user_array(form: ArrayForm, made: Any) -> np.ndarray:
-    """Array of a form, of what a session gives or takes."""
-    return np.ascontiguousarray(made, form.dtype).reshape(
-        np.shape(made) if np.ndim(made) == len(form.dims) else form.dims
-    )
+    """Array of a form, of what a session gives or takes; element types change as by a Cast."""
+    array = np.asarray(made)
+    if array.dtype != form.dtype:
+        (array,) = Cast(form.type.dtype).reference(array)
+    dims = array.shape if array.ndim == len(form.dims) else form.dims
+    return np.ascontiguousarray(array).reshape(dims)

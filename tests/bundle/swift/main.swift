@@ -138,6 +138,7 @@ func threads(_ data: [Float], _ scores: [Float]) throws {
         print("cancel: ended or cancelled")
     }
     while !cancelled.isFinished { Thread.sleep(forTimeInterval: 0.001) }
+    try net.wait()  // for the device works on behind a wait that was given up
     print("again", try answer(net, data) == scores)
 }
 
