@@ -6,6 +6,7 @@ from vknn.errors import ModelFormatError, UnsupportedLayerError
 from vknn.formats.coreml.control_flow import CONTROL, has_condition
 from vknn.formats.coreml.custom import known_type
 from vknn.formats.coreml.records import LayerRecord, NetworkRecord
+from vknn.formats.custom import TO_REGISTER
 from vknn.formats.layer_table import Arity, count_problem
 
 _CONTROL_INPUTS: dict[str, Arity] = {
@@ -29,7 +30,7 @@ def check_layers(network: NetworkRecord, file: str | None = None) -> None:
         elif problem := found.arity_problem(len(layer.inputs), len(layer.outputs)):
             raise ModelFormatError(f"{layer.type} {problem}", file=file, layer=layer.name)
     if unknown:
-        raise UnsupportedLayerError(list(dict.fromkeys(unknown)), file=file)
+        raise UnsupportedLayerError(list(dict.fromkeys(unknown)), file=file, remedy=TO_REGISTER)
 
 
 def _unknown(layer: LayerRecord) -> str:
