@@ -154,7 +154,7 @@ def blobs_read_from(stack: Stack) -> set[str]:
     found: set[str] = set()
     for frame in stack:
         if isinstance(frame, NetworkFrame):
-            found |= frame.network.reads[frame.position]
+            found |= frame.network.read_from(frame.position)
         else:
             found |= blobs_read(frame.loop)
     return found

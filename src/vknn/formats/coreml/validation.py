@@ -71,7 +71,7 @@ def check_blobs(
 
 
 def _made(network: NetworkRecord, made: set[str], file: str | None) -> set[str]:
-    """The blobs that may exist after the network, if ``made`` exist before it."""
+    """The blobs that may exist after the network, if ``made`` exist before it; added to ``made``."""
     for layer in network.layers:
         for blob in layer.inputs:
             if blob not in made:
@@ -82,7 +82,7 @@ def _made(network: NetworkRecord, made: set[str], file: str | None) -> set[str]:
         behind = [_made(n, set(made), file) for n in layer.networks[:1] if n is not None]
         start = behind[0] if layer.type == "loop" and behind else made
         behind += [_made(n, set(start), file) for n in layer.networks[1:] if n is not None]
-        made = made.union(*behind, layer.outputs)
+        made.update(*behind, layer.outputs)
         if layer.type == "loop" and has_condition(layer) and layer.params.conditionVar not in made:
             raise ModelFormatError(
                 f"nothing makes its condition {layer.params.conditionVar!r}", file=file,
