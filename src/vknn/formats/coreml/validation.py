@@ -71,7 +71,7 @@ def check_blobs(
 
 
 def _made(network: NetworkRecord, made: set[str], file: str | None) -> set[str]:
-    """The blobs that may exist after the network, if ``made`` exist before it; added to ``made``."""
+    """The blobs that may exist after the network: ``made``, those before it, with its own added."""
     for layer in network.layers:
         for blob in layer.inputs:
             if blob not in made:
