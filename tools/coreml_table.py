@@ -71,12 +71,13 @@ the model's description:
 
 Weights may be float32, float16, or quantized, by a scale or a table, to 1 to 8 bits; they are
 decoded when a graph is built. Branches and loops that data decide, and shapes that are computed,
-are planned as soon as the data are known, and kept for the next time. Layers with a seed draw the
-same numbers in each run, others go on. Indices are floats here: with `precision="fp16"` whole
-numbers above 2048 are not exact. Bilinear upsampling by a factor whose product with the size is no
-whole number takes its places from the sizes, as Core ML does and PyTorch with
-`recompute_scale_factor`. Models with updatable layers [can be trained](training.md). ML
-programs (`.mlpackage`), tree ensembles and Core ML's other kinds of model are refused by name.
+are planned as soon as the data are known, and kept for the next time. A condition within 1e-6 of 0
+is false. Layers with a seed draw the same numbers in each run, others go on. Indices are floats
+here: with `precision="fp16"` whole numbers above 2048 are not exact. Bilinear upsampling by a
+factor whose product with the size is no whole number takes its places from the sizes, as Core ML
+does and PyTorch with `recompute_scale_factor`. Models with updatable layers [can be
+trained](training.md). ML programs (`.mlpackage`), tree ensembles and Core ML's other kinds of model
+are refused by name.
 
 This page is written by `tools/coreml_table.py`; a test fails when it is out of date.
 """

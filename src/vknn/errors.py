@@ -54,13 +54,14 @@ class UnsupportedLayerError(VknnError):
         file: The model file, where known.
     """
 
-    def __init__(self, layers: Sequence[str], *, file: str | None = None) -> None:
+    def __init__(
+        self, layers: Sequence[str], *, file: str | None = None, remedy: str | None = None
+    ) -> None:
         self.layers = tuple(layers)
         self.file = file
         where = f"{file}: " if file else ""
-        super().__init__(
-            f"{where}{len(self.layers)} unsupported layer(s): {'; '.join(self.layers)}"
-        )
+        what = f"{len(self.layers)} unsupported layer(s): {'; '.join(self.layers)}"
+        super().__init__(f"{where}{what}; {remedy}" if remedy else f"{where}{what}")
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickling, as between processes: an exception's own would make a new one of its text."""

@@ -220,6 +220,22 @@ def test_a_full_disk_behind_standard_output(more: tuple[str, ...], model: Path) 
     assert (done.returncode, done.stderr) == wanted
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("more", [(), ("--json",)], ids=["table", "json"])
+def test_a_reader_that_went_away(more: tuple[str, ...], model: Path) -> None:
+    """As with `vknn info MODEL | head -1`: no check failed, and nothing is said."""
+    read, written = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "vknn", "info", model, "--device", "numpy", *more]
+    try:
+        done = subprocess.run(
+            command, stdout=written, stderr=subprocess.PIPE, text=True, timeout=100, check=False
+        )
+    finally:
+        os.close(written)
+    assert (done.returncode, done.stderr) == (2, "")
+
+
 @pytest.mark.device
 def test_verify(
     capsys: pytest.CaptureFixture[str],

@@ -83,7 +83,7 @@ EXPECTED = np.maximum(np.maximum(X, 0) * np.array([1, -2, 3])[:, None, None] + 0
 
 def test_by_numpy(tmp_path: Path) -> None:
     path = write_mine(tmp_path)
-    with pytest.raises(UnsupportedLayerError, match="Mine 'm'"):
+    with pytest.raises(UnsupportedLayerError, match=r"Mine 'm'; .*\(--layers, vknn.register_layer"):
         formats.load(path)
     register()
     np.testing.assert_allclose(run(path, {"x": X})["y"], EXPECTED, rtol=1e-6)

@@ -156,6 +156,11 @@ CASES = [
         lambda p: registered(lambda: custom_session(p)),
     ),
     Case(
+        "give a file that registers such layers (--layers, vknn.register_layer)",
+        custom_session,
+        lambda p: registered(lambda: custom_session(p)),
+    ),
+    Case(
         "register_layer: no format {}; known: {}",
         lambda p: registered(lambda: None, "torch"),
         lambda p: [registered(lambda: None, format) for format in FORMATS],

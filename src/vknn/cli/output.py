@@ -17,9 +17,17 @@ from vknn.printable import one_line
 Tell = Callable[[int, int, str], None]
 
 
+class _Output(Console):
+    """Console whose reader may go away: the command ends as :func:`vknn.cli.main.guarded` says."""
+
+    def on_broken_pipe(self) -> None:
+        # Rich would end the process with 1, the exit code of failed checks.
+        raise BrokenPipeError
+
+
 def show(thing: RenderableType) -> None:
     """A table or text to stdout; wide where it is not a terminal, so that nothing is cut."""
-    console = Console() if sys.stdout.isatty() else Console(width=200)
+    console = _Output() if sys.stdout.isatty() else _Output(width=200)
     console.print(thing)
 
 

@@ -29,6 +29,9 @@ class Registration:
     index: int | None
 
 
+#: What helps where a file has layers of types that neither vknn nor a registration knows.
+TO_REGISTER = "give a file that registers such layers (--layers, vknn.register_layer)"
+
 _LAYERS: dict[tuple[str, str], Registration] = {}
 
 

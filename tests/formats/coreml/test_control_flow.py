@@ -95,6 +95,23 @@ def test_branch(flag: float, known: bool, backend: str) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("flag", [1e-7, -9e-7, 2e-6, -2e-6, np.nan])
+def test_conditions_close_to_zero_are_false(flag: float, known: bool, backend: str) -> None:
+    """NeuralNetwork.proto: the ifBranch runs if the absolute value is greater than 1e-6."""
+    start = [constant("flag", flag)] if known else []
+    feeds = {} if known else {"flag": flag}
+    body = branch("flag", [copy("x", "y")], [copy("z", "y")])
+    found = answer([*start, body], backend, x=[1], z=[2], **feeds)
+    assert found["y"].tolist() == ([1] if abs(flag) > 1e-6 else [2])
+    # A while loop ends with such a condition: it makes y a tenth of itself in each round.
+    tenth = [constant("0.1", 0.1), step("multiplyBroadcastable", ["y", "0.1"], "t"), copy("t", "y")]
+    layers = [copy("x", "y"), loop(tenth, test=[copy("y", "c")], variable="c")]
+    ended = answer(layers, backend, x=1)["y"]
+    assert 1e-8 < ended.item() <= 1e-6
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_branch_without_an_else(backend: str) -> None:
     layers = [copy("x", "y"), branch("flag", adds("y", 5))]
     for flag in (0, 1):

@@ -168,6 +168,28 @@ def optional(field: str | None, value: float = 0) -> Any:
     return message
 
 
+def test_flexible_shapes_without_a_default() -> None:
+    """FeatureTypes.proto: it is the first of an enumeration, and the least of a range."""
+    message = ranged((), [(3, 3), (2, 8), (4, -1)], rank5=True)
+    with session(message) as s:
+        assert s.inputs[0].shape == (3, None, None)
+        assert s.model.shape_hints == {"x": (3, 2, 4)}
+        assert s.run({"x": np.ones((3, 8, 9))})["y"].shape == (1, 1, 3, 8, 9)
+        for shape in ((4, 8, 9), (3, 9, 9), (3,), (2, 1, 4, 8, 9)):
+            with pytest.raises(InputError, match=r"\[3, 2\.\.8, 4\.\.any\]"):
+                s.run({"x": np.ones(shape)})
+    message = optional("intDefaultValue", 7)
+    array = message.description.input[1].type.multiArrayType
+    del array.shape[:]
+    array.enumeratedShapes.shapes.extend(pb.ArrayFeatureType.Shape(shape=s) for s in ((2, 3), (4,)))
+    with session(message) as s:
+        assert s.model.shape_hints["z"] == (2, 3)
+        assert s.run({"x": np.ones(2)})["w"].tolist() == [[7, 7, 7]] * 2
+    with session(ranged((), [(0, 4), (3, -1)])) as s:
+        assert s.model.shape_hints == {}  # none that a command could make an input of
+        assert s.run({"x": np.ones((0, 3))})["y"].shape == (0, 3)
+
+
 @pytest.mark.parametrize(
     "field, value",
     [(None, 0), ("intDefaultValue", 4), ("floatDefaultValue", -1.5), ("doubleDefaultValue", 2.25)],

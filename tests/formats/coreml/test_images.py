@@ -178,6 +178,10 @@ def test_sizes_that_may_differ() -> None:
         for shape in ((2, 4), (6, 4), (3, 1)):
             with pytest.raises(InputError, match=r"3\.\.5, 2\.\.any"):
                 s.run({"x": np.zeros(shape, np.uint8)})
+    image = message.description.input[0].type.imageType
+    image.width = image.height = 0
+    with session(message) as s:
+        assert s.model.shape_hints["x"] == (3, 2)  # the least size, where none is stated
 
 
 def test_specs() -> None:

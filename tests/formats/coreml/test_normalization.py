@@ -90,8 +90,10 @@ def test_l2_normalize(shape: Any) -> None:
     for epsilon in (0.0, 1e-5, 2.0):
         sums = np.square(x.astype(np.float64)).sum(axis=(-3, -2, -1), keepdims=True)
         y = run(layer("l2normalize", epsilon=epsilon), {"x": x})["y"]
-        near(y, x / np.sqrt(sums + epsilon))
+        near(y, x / np.sqrt(sums + (epsilon or 1e-6)))
     run_everywhere(layer("l2normalize", epsilon=1e-5), {"x": x})
+    # Without an epsilon zeros stay zeros: 0 means 1e-6.
+    assert not run_everywhere(layer("l2normalize"), {"x": 0 * x})["y"].any()
 
 
 @pytest.mark.device

@@ -23,6 +23,8 @@ from vknn.formats.coreml.records import (
 
 #: The most iterations of one loop; a loop that never ends would otherwise run for good.
 MAX_ITERATIONS = 100_000
+#: The largest absolute value of a condition that is false: those close to 0 are, NaN is as well.
+_ZERO = 1e-6
 CONTROL = frozenset({"branch", "loop", "loopBreak", "loopContinue"})
 #: Blob name -> its data, or None where they are not known yet.
 Lookup = Callable[[str], np.ndarray | None]
@@ -134,7 +136,8 @@ def _limit(loop: LayerRecord, lookup: Lookup) -> int | None:
 
 
 def _is_true(layer: LayerRecord, blob: str, lookup: Lookup) -> bool:
-    return bool(_scalar(layer, blob, lookup) != 0)
+    """Whether the number that decides is further from 0 than numbers that count as 0 are."""
+    return bool(abs(_scalar(layer, blob, lookup)) > _ZERO)
 
 
 def _scalar(layer: LayerRecord, blob: str, lookup: Lookup) -> np.ndarray:
@@ -151,7 +154,7 @@ def blobs_read_from(stack: Stack) -> set[str]:
     found: set[str] = set()
     for frame in stack:
         if isinstance(frame, NetworkFrame):
-            found |= frame.network.reads[frame.position]
+            found |= frame.network.read_from(frame.position)
         else:
             found |= blobs_read(frame.loop)
     return found

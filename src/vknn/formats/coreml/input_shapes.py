@@ -47,6 +47,18 @@ class InputShapes:
         kinds = [set(sizes) for sizes in zip(*options, strict=True)]
         return tuple(sizes.pop() if len(sizes) == 1 else None for sizes in kinds)
 
+    @property
+    def default(self) -> tuple[int, ...]:
+        """The shape where nothing says another: the declared one, else the first or least one."""
+        if self.declared or not (self.several or self.ranges):
+            return self.declared
+        return self.several[0] if self.several else tuple(low for low, _ in self.ranges)
+
+    @property
+    def hint(self) -> tuple[int, ...] | None:
+        """The default shape, where that is one of a tensor that is not empty; else None."""
+        return self.default if self.default and all(self.default) else None
+
     def __str__(self) -> str:
         if self.ranges:
             sizes = (

@@ -67,12 +67,12 @@ class ArrayInput(Input):
     ) -> None:
         self.shapes, self.rank5, self._default = shapes, rank5, default
         self.optional = default is not None
-        pattern = None if rank5 and not shapes.declared else shapes.pattern
+        pattern = None if rank5 and not shapes.default else shapes.pattern
         self.spec = TensorSpec(name, pattern, np.dtype(np.float32))
-        self.shape_hint = shapes.declared or None
+        self.shape_hint = shapes.hint
 
     def default(self) -> np.ndarray:
-        shape = self.shapes.declared or (1,)
+        shape = self.shapes.default or (1,)
         what = f"the default of {self.name!r} has the shape {list(shape)}"
         if math.prod(shape) >= MAX_ELEMENTS:
             raise InputError(f"{what}, which no tensor has")
@@ -104,7 +104,7 @@ class ArrayInput(Input):
                 f"input {self.name!r} has the shape {list(given)}; this model takes rank 1, 3 or 5"
             )
         blob = rank5_shape(given)
-        declared = self.shapes.declared
+        declared = self.shapes.default
         if not self.shapes.allow(given) and len(declared) in (1, 3):
             # In another rank than declared, and with any number of steps and batches.
             inner = blob[2:] if len(declared) == 3 else blob[2:3]
@@ -147,7 +147,7 @@ class ImageInput(Input):
         channels = () if self.gray else (3,)
         size = shapes.pattern or (None, None)
         self.spec = TensorSpec(name, (*size, *channels), np.dtype(np.uint8))
-        self.shape_hint = (*shapes.declared, *channels) if shapes.declared else None
+        self.shape_hint = (*shapes.hint, *channels) if shapes.hint else None
 
     def prepare(self, given: Any) -> Any:
         if hasattr(given, "convert") and hasattr(given, "mode"):  # a PIL image

@@ -9,6 +9,9 @@ from typing import Any
 
 #: The blob that counts the random numbers drawn; no name in a file can hold this character.
 COUNTER = "\0counter"
+#: Positions in a network whose blobs are kept: a set for each of many would take far more than the
+#: file.
+_KEPT_POSITIONS = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +57,29 @@ class NetworkRecord:
                 if network is not None:
                     yield from network.all_layers()
 
+    def read_from(self, position: int) -> frozenset[str]:
+        """The blobs that the layer at ``position`` and later ones may read."""
+        known = self._read_from
+        found = known.get(position)
+        if found is None:
+            last = self._last_reads.items()
+            found = frozenset(blob for blob, number in last if number >= position)
+            if len(known) >= _KEPT_POSITIONS:
+                known.clear()
+            known[position] = found
+        return found
+
     @functools.cached_property
-    def reads(self) -> tuple[frozenset[str], ...]:
-        """Blobs, for each layer, that it and later layers may read; the last entry is empty."""
-        found: list[frozenset[str]] = [frozenset()]
-        for layer in reversed(self.layers):
-            found.append(found[-1].union(*_read(layer)))
-        return tuple(reversed(found))
+    def _read_from(self) -> dict[int, frozenset[str]]:
+        return {}
+
+    @functools.cached_property
+    def _last_reads(self) -> dict[str, int]:
+        """Blob -> the number of the last layer that may read it."""
+        found: dict[str, int] = {}
+        for number, layer in enumerate(self.layers):
+            found.update(dict.fromkeys(blobs_read(layer), number))
+        return found
 
     @functools.cached_property
     def writes(self) -> frozenset[str]:
@@ -80,7 +99,7 @@ def _read(layer: LayerRecord) -> Iterator[Iterable[str]]:
         yield (COUNTER,)
     for inner in layer.networks:
         if inner is not None:
-            yield inner.reads[0]
+            yield inner.read_from(0)
 
 
 def blobs_read(layer: LayerRecord) -> frozenset[str]:

@@ -6,6 +6,7 @@ from vknn.errors import ModelFormatError, UnsupportedLayerError
 from vknn.formats.coreml.control_flow import CONTROL, has_condition
 from vknn.formats.coreml.custom import known_type
 from vknn.formats.coreml.records import LayerRecord, NetworkRecord
+from vknn.formats.custom import TO_REGISTER
 from vknn.formats.layer_table import Arity, count_problem
 
 _CONTROL_INPUTS: dict[str, Arity] = {
@@ -29,7 +30,7 @@ def check_layers(network: NetworkRecord, file: str | None = None) -> None:
         elif problem := found.arity_problem(len(layer.inputs), len(layer.outputs)):
             raise ModelFormatError(f"{layer.type} {problem}", file=file, layer=layer.name)
     if unknown:
-        raise UnsupportedLayerError(list(dict.fromkeys(unknown)), file=file)
+        raise UnsupportedLayerError(list(dict.fromkeys(unknown)), file=file, remedy=TO_REGISTER)
 
 
 def _unknown(layer: LayerRecord) -> str:
@@ -70,7 +71,7 @@ def check_blobs(
 
 
 def _made(network: NetworkRecord, made: set[str], file: str | None) -> set[str]:
-    """The blobs that may exist after the network, if ``made`` exist before it."""
+    """The blobs that may exist after the network: ``made``, those before it, with its own added."""
     for layer in network.layers:
         for blob in layer.inputs:
             if blob not in made:
@@ -81,7 +82,7 @@ def _made(network: NetworkRecord, made: set[str], file: str | None) -> set[str]:
         behind = [_made(n, set(made), file) for n in layer.networks[:1] if n is not None]
         start = behind[0] if layer.type == "loop" and behind else made
         behind += [_made(n, set(start), file) for n in layer.networks[1:] if n is not None]
-        made = made.union(*behind, layer.outputs)
+        made.update(*behind, layer.outputs)
         if layer.type == "loop" and has_condition(layer) and layer.params.conditionVar not in made:
             raise ModelFormatError(
                 f"nothing makes its condition {layer.params.conditionVar!r}", file=file,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vknn.errors import ModelFormatError, UnsupportedLayerError
+from vknn.formats.custom import TO_REGISTER
 from vknn.formats.layer_errors import Malformed, Unsupported
 from vknn.formats.ncnn.binary_reader import parse_param_bin
 from vknn.formats.ncnn.blobs import check_blobs
@@ -72,7 +73,7 @@ def find_types(net: NetRecord, file: str | None = None) -> list[NcnnLayerType]:
         if type_ is None
     ]
     if unknown:
-        raise UnsupportedLayerError(unknown, file=file)
+        raise UnsupportedLayerError(unknown, file=file, remedy=TO_REGISTER)
     return [type_ for type_ in types if type_ is not None]
 
 

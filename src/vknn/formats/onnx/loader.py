@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from vknn.errors import ModelFormatError, UnsupportedLayerError
+from vknn.formats.custom import TO_REGISTER
 from vknn.formats.in_memory import was_in_memory
 from vknn.formats.message_outline import MAX_BYTES, SMALL, check_outline
 from vknn.formats.onnx import onnx_pb2 as pb
@@ -82,7 +83,7 @@ def check_operators(record: OnnxModelRecord, file: str | None = None) -> None:
         if problem := found.arity_problem(given, len(node.outputs)):
             raise ModelFormatError(f"{node.type} {problem}", file=file, layer=node.label)
     if unknown:
-        raise UnsupportedLayerError(tuple(unknown), file=file)
+        raise UnsupportedLayerError(tuple(unknown), file=file, remedy=TO_REGISTER)
 
 
 def _check_import(node: NodeRecord, imports: Mapping[str, int], file: str | None) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from vknn.errors import ModelFormatError, UnsupportedLayerError
+from vknn.formats.custom import TO_REGISTER
 from vknn.formats.openvino import layers as _layers  # noqa: F401 (registers the layers)
 from vknn.formats.openvino.custom import known_type
 from vknn.formats.openvino.iteration import body_inputs
@@ -57,7 +58,7 @@ def check_layers(net: Net, file: str | None = None) -> None:
             problem = f"{layer.type} has no {' and no '.join(missing)}, which it must have"
             raise ModelFormatError(problem, file=file, layer=layer.name)
     if unknown:
-        raise UnsupportedLayerError(unknown, file=file)
+        raise UnsupportedLayerError(unknown, file=file, remedy=TO_REGISTER)
 
 
 def check_inputs(net: Net, file: str | None = None) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from vknn.errors import ModelFormatError, UnsupportedLayerError
+from vknn.formats.custom import TO_REGISTER
 from vknn.formats.tflite import layers as _layers  # noqa: F401 (registers the operators)
 from vknn.formats.tflite.custom import known_type
 from vknn.formats.tflite.model import TfliteModel
@@ -48,6 +49,7 @@ def check(record: ModelRecord, file: str | None = None) -> None:
 def check_operators(record: ModelRecord, file: str | None = None) -> None:
     """Check: UnsupportedLayerError listing all operators that vknn does not have."""
     unknown: list[str] = []
+    custom = False
     for graph in record.subgraphs:
         for operator in graph.operators:
             found = known_type(operator.code, operator.custom_code)
@@ -55,10 +57,12 @@ def check_operators(record: ModelRecord, file: str | None = None) -> None:
                 continue
             if found is None:
                 unknown.append(f"{_unknown_type(operator)} (operator {operator.index})")
+                custom = custom or bool(operator.custom_code)
             else:
                 _check_arity(operator, found, file)
     if unknown:
-        raise UnsupportedLayerError(unknown, file=file)
+        remedy = TO_REGISTER if custom else None
+        raise UnsupportedLayerError(unknown, file=file, remedy=remedy)
 
 
 def _unknown_type(operator: OperatorRecord) -> str:

@@ -51,9 +51,9 @@ def mean_variance_normalization(c: Context) -> Value:
 @layer("l2normalize")
 @merges_batch_axes
 def l2_normalize(c: Context) -> Value:
-    """x / sqrt(sum of squares + epsilon) over the last three axes."""
+    """x / sqrt(sum of squares + epsilon) over the last three axes; an epsilon of 0 means 1e-6."""
     _require_rank(c, 3)
-    return c.add(ops.NormalizeL2((-3, -2, -1), c.params.epsilon), c.x)
+    return c.add(ops.NormalizeL2((-3, -2, -1), c.params.epsilon or 1e-6), c.x)
 
 
 @layer("lrn")
