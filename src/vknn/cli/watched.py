@@ -128,7 +128,7 @@ class _Calls:
 
     def fault(self, code: int | None) -> DriverFault:
         """The error for a process that ended with ``code`` (None: that was too slow)."""
-        # Of calls within each other the innermost says most; those of threads are beside each other.
+        # Of calls within each other the innermost says most; threads have calls beside each other.
         inner = {thread: (device, work) for thread, device, work, _ in self._begun}
         if code is None:
             how = f"the driver gave no answer within {self._seconds:g} s"
