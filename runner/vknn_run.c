@@ -1276,8 +1276,8 @@ static vknn_status join_weights(vknn_net *net, uint64_t limit) {
     }
     if (total > limit)
         FAIL(VKNN_ERROR_DEVICE_MEMORY,
-            "the net takes %llu bytes of device memory or more, and %llu are free on %s; close "
-            "other nets, or take a bundle of smaller shapes or fp16",
+            "the net takes %llu bytes of device memory or more, and %llu are free on %s, or allowed; "
+            "close other nets, or take a bundle of smaller shapes or fp16",
             (number)total, (number)limit, c->facts.base.deviceName);
     note(c, "memory: %llu bytes, and %llu of weights that other nets have", (number)total, (number)there);
     return VKNN_OK;

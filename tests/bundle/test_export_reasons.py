@@ -221,11 +221,14 @@ def test_a_state_is_no_output(tmp_path: Path) -> None:
 
 
 def test_shapes_that_are_missing(tmp_path: Path) -> None:
-    body = graph([node("Relu", "x")], [value("x", (None, None))], [value("y", None)])
-    path = save(model(body), tmp_path)
-    with pytest.raises(InputError, match="'x' open: give it, as in --shape x=N,N "):
+    """All of them are named at once."""
+    inputs = [value("x", (None, None)), value("u", (2, None))]
+    path = save(model(graph([node("Add", "x u")], inputs, [value("y", None)])), tmp_path)
+    with pytest.raises(InputError, match="--shape x=N,N .*'u' open: .* --shape u=2,N ") as caught:
         vknn.export(path, tmp_path / "net.vkb")
-    vknn.export(path, tmp_path / "net.vkb", shapes={"x": (4, 3)}, example=False)
+    assert str(caught.value).count("; ") == 1
+    shapes = {"x": (2, 3), "u": (2, 3)}
+    vknn.export(path, tmp_path / "net.vkb", shapes=shapes, example=False)
 
 
 def test_inputs_whose_data_decide_shapes(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from vknn.ops.elementwise.binary import Add, Cast, Mul
 from vknn.ops.elementwise.unary import Neg
 from vknn.ops.indexing.gather import Bounded, Gather, GatherND
 from vknn.ops.movement.shape import Reshape, Transpose
+from vknn.ops.quantized.codes import GatherCodes
 from vknn.plan import Barrier, DeviceLimits, Plan, Port, Role
 
 X = np.float32([[1.5, -2.5, 3], [4, 5, -6e9]])
@@ -120,7 +121,8 @@ def looked_up(*before: Op, after: Op, dtype: DType = DType.INT64) -> Graph:
     """Rows of a table, by indices that are checked."""
     builder = GraphBuilder("rows")
     value = builder.input("i", TensorType((2, 3), dtype))
-    table = builder.constant(np.arange(10, dtype=np.float32).reshape(5, 2))
+    kind = np.uint8 if isinstance(after, GatherCodes) else np.float32
+    table = builder.constant(np.arange(10, dtype=kind).reshape(5, 2))
     for op in before:
         value = builder.add(op, value)
     return builder.finish({"y": builder.add(after, table, value)})
@@ -136,6 +138,7 @@ def looked_up(*before: Op, after: Op, dtype: DType = DType.INT64) -> Graph:
             looked_up(Reshape((3, 2)), Bounded(-5, 4), Cast(DType.INT32), after=GatherND()),
             ["Reshape", "GatherND"],
         ),
+        (looked_up(Bounded(0, 4), Cast(DType.INT32), after=GatherCodes(8, 2)), ["GatherCodes"]),
     ],
     ids=lambda given: given.nodes[0].op.type_name if isinstance(given, Graph) else "",
 )

@@ -14,11 +14,14 @@ from vknn.graph import DType, Graph, Node, TensorType, Value
 from vknn.ops.elementwise.binary import Cast
 from vknn.ops.indexing.gather import Bounded, Gather, GatherND
 from vknn.ops.movement.shape import Identity, Reshape, Transpose
+from vknn.ops.quantized.codes import GatherCodes
 
 #: Types of ports that a device's buffers have no elements of, and that ports convert from.
 _WIDE = frozenset((DType.INT64, DType.UINT64, DType.UINT32, DType.UINT16))
 #: What moves elements, whatever their type.
 _MOVES = (Identity, Reshape, Transpose)
+#: What takes the nearest entry where an index of the second input is out of range.
+_GATHERS = (Gather, GatherND, GatherCodes)
 
 
 def narrowed(graph: Graph) -> Graph:
@@ -46,7 +49,7 @@ def _unchecked(graph: Graph) -> Graph:
         return value not in results and all(
             is_index(node.outputs[0])
             if isinstance(node.op, Cast)
-            else isinstance(node.op, Gather | GatherND) and node.inputs[0] is not value
+            else isinstance(node.op, _GATHERS) and node.inputs[0] is not value
             for node in readers.get(value, [])
         )
 

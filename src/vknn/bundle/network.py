@@ -175,12 +175,15 @@ class Network:
                     f"input {name!r} is fixed to an array of shape {list(self._fixed[name].shape)} "
                     f"and given the shape {list(dims)}: leave out one of them"
                 )
+        unsaid = []
+        known = {*self._shapes, *self._given, *self._fixed}
+        known |= {*self.model.recorded, *self.model.defaults}
         for spec in self._session.inputs:
-            known = spec.name in {**self._shapes, **self._given, **self._fixed}
-            own = {**self.model.recorded, **self.model.defaults}
             hint = likely_shape(self._session, spec)
-            if not known and spec.name not in own and (hint is None or None in hint):
-                raise _open_shape(spec)
+            if spec.name not in known and (hint is None or None in hint):
+                unsaid.append(str(_open_shape(spec)))
+        if unsaid:
+            raise InputError("; ".join(unsaid))
         own = {**self._fixed, **self.model.recorded, **self.model.defaults}
         loose = sorted(self.model.value_inputs - own.keys())
         if loose:

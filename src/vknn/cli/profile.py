@@ -182,13 +182,13 @@ def _static(args: argparse.Namespace) -> int:
     limit = time_limit(args, COMPILE_SECONDS)
     before = None if args.against is None else StaticProfile.load(args.against)
 
-    def profiled() -> str:
+    def profiled() -> StaticProfile:
         with opened(args) as session:
             sizes = shapes(args, session)
             feeds = read_feeds(args, session)
-            return static(session, feeds, shapes=sizes, isa=args.isa, assumptions=assumed).to_json()
+            return static(session, feeds, shapes=sizes, isa=args.isa, assumptions=assumed)
 
-    result = StaticProfile.from_json(watched(profiled, limit))
+    result = watched(profiled, limit)
     found = None if before is None else static_difference(before, result)
     if args.json:
         write_json((found or result).to_json())

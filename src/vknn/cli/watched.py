@@ -7,7 +7,9 @@ import base64
 import math
 import os
 import pickle
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -55,7 +57,7 @@ def time_limit(args: argparse.Namespace, default: float) -> float:
 def watched(
     work: Callable[[], Any], seconds: float, variables: Mapping[str, str] | None = None
 ) -> Any:
-    """Result of ``work``, as JSON has it; a forked process does it, whose errors are raised here.
+    """Result of ``work``, which can be pickled; a forked process does it, whose errors are raised.
 
     ``seconds``: that one call of a driver may take. ``variables``: of the process's environment.
     Where processes cannot be forked, or drivers are in use already, this one does the work.
@@ -74,30 +76,33 @@ def watched(
         forked.close()
     if isinstance(answer, Ended):
         raise calls.fault(answer.code)
-    if "error" in answer:
-        raise pickle.loads(base64.b64decode(answer["error"]))
-    return answer["result"]
+    raised, result = pickle.loads(base64.b64decode(answer["pickled"]))
+    if raised:
+        raise result
+    return result
 
 
 def _answer(work: Callable[[], Any]) -> dict[str, Any]:
     """The answer of the forked process."""
     driver_watch.watcher = _told
     try:
-        return {"result": work()}
+        return {"pickled": _pickled((False, work()))}
     except Exception as error:
-        return {"error": _pickled(error)}
+        try:
+            return {"pickled": _pickled((True, error))}
+        except Exception:  # an error of somebody's own
+            text = f"{type(error).__name__}: {error_text(error)}"
+            return {"pickled": _pickled((True, VknnError(text)))}
 
 
 def _told(device: str, work: str, begins: bool) -> None:
-    tell([one_line(device)[:_LONGEST], one_line(work)[:_LONGEST], begins])
+    call = one_line(device)[:_LONGEST], one_line(work)[:_LONGEST]
+    tell([threading.get_ident(), *call, begins])
 
 
-def _pickled(error: Exception) -> str:
-    try:
-        raw = pickle.dumps(error)
-        pickle.loads(raw)
-    except Exception:
-        raw = pickle.dumps(VknnError(f"{type(error).__name__}: {error_text(error)}"))
+def _pickled(answer: tuple[bool, Any]) -> str:
+    raw = pickle.dumps(answer)
+    pickle.loads(raw)  # errors that take other arguments than they keep are not read again
     return base64.b64encode(raw).decode("ascii")
 
 
@@ -106,32 +111,33 @@ class _Calls:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        #: The device, what is done, and when that began, in that order.
-        self._begun: list[tuple[str, str, float]] = []
+        #: The thread, the device, what is done, and when that began, in that order.
+        self._begun: list[tuple[int, str, str, float]] = []
         self._last = driver_watch.ALL, "starting"
 
     def noted(self, note: Any) -> float | None:
         """A call that begins or ends; the seconds that are left of the oldest one's."""
-        device, work, begins = note
+        thread, device, work, begins = note
         if begins:
-            self._begun.append((device, work, time.monotonic()))
+            self._begun.append((thread, device, work, time.monotonic()))
         else:
             self._last = device, work
-            places = [n for n, call in enumerate(self._begun) if call[:2] == (device, work)]
+            places = [n for n, call in enumerate(self._begun) if call[0] == thread]
             del self._begun[places[-1]]
-        return self._begun[0][2] + self._seconds - time.monotonic() if self._begun else None
+        return self._begun[0][3] + self._seconds - time.monotonic() if self._begun else None
 
     def fault(self, code: int | None) -> DriverFault:
         """The error for a process that ended with ``code`` (None: that was too slow)."""
+        # Of calls within each other the innermost says most; threads have calls beside each other.
+        inner = {thread: (device, work) for thread, device, work, _ in self._begun}
         if code is None:
-            device, work, _ = self._begun[0]
             how = f"the driver gave no answer within {self._seconds:g} s"
-            return DriverFault(device, work, how)
+            return DriverFault(*inner[self._begun[0][0]], how)
         how = f"the driver {'crashed' if code < 0 else 'ended the process'} ({signal_name(code)})"
-        if not self._begun:
+        if code == -signal.SIGKILL:
+            how = "the process was killed (SIGKILL), as systems do that are out of memory"
+        if not inner:
             device, work = self._last
             return DriverFault(device, f"after {work}", how)
-        # Of calls within each other the last says most; beside each other are those of threads.
-        device = self._begun[-1][0]
-        works = dict.fromkeys(work for on, work, _ in self._begun if on == device)
-        return DriverFault(device, " or ".join(works), how)
+        device = next(iter(inner.values()))[0]
+        return DriverFault(device, " or ".join(dict.fromkeys(w for _, w in inner.values())), how)
