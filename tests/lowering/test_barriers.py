@@ -77,6 +77,46 @@ def test_one_barrier_serves_all_commands_behind_it():
     assert barriers(commands, buffers(5)) == [2]
 
 
+def meet(first, second):
+    return (
+        first.role is second.role
+        and first.offset < second.offset + second.nbytes
+        and second.offset < first.offset + first.nbytes
+    )
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_barriers_are_those_of_comparing_each_range_with_each(seed):
+    """Also of ranges that lie in, beside and across one another, and of empty ones."""
+    rng = random.Random(seed)
+    roles = (Role.ACTIVATION, Role.OUTPUT)
+    made = [
+        Buffer(f"b{i}", rng.choice(roles), rng.randrange(0, 400, 4), rng.randrange(0, 80, 4))
+        for i in range(30)
+    ]
+    numbers = range(len(made))
+    commands = [
+        dispatch(rng.sample(numbers, rng.randrange(3)), rng.sample(numbers, rng.randrange(3)))
+        for _ in range(40)
+    ]
+    steps, read, written = [], [], []
+    for command in commands:
+        touched = {access: [] for access in (Access.READ, Access.WRITE)}
+        for binding in command.bindings:
+            touched[binding.access].append(binding.buffer)
+        reads, writes = touched.values()
+        found = {a for a in reads for b in written if meet(made[a], made[b])}
+        found |= {a for a in writes for b in written + read if meet(made[a], made[b])}
+        if found:
+            steps.append(Barrier(tuple(sorted(found))))
+            read, written = [], []
+        steps.append(command)
+        read += reads
+        written += writes
+    assert add_barriers(commands, made) == steps
+    assert any(isinstance(step, Barrier) for step in steps)
+
+
 def test_submits_are_cut_at_barriers_when_the_work_exceeds_the_bound():
     flops = int(SUBMIT_BOUNDS["cpu"][0] * 0.6)
     commands = [dispatch((i,), (i + 1,), flops) for i in range(5)]

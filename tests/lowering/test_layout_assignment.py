@@ -5,7 +5,7 @@ from tests.lowering.test_plans import CPU, random
 
 from vknn.graph import GraphBuilder, TensorType
 from vknn.lowering import Layout, LoweringOptions, lower
-from vknn.lowering.choose.layout_assignment import assign, repack_cost
+from vknn.lowering.choose.layout_assignment import _Assignment, assign, repack_cost
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.machine import machine_of
 from vknn.ops.convolution.conv import Conv
@@ -55,6 +55,25 @@ def test_a_node_that_is_dear_enough_is_repacked_for():
     assert assign(graph, {first: c4, middle: both, last: c4}, MACHINE)[middle].outputs == (
         Layout.LINEAR,
     )
+
+
+def test_many_readers_of_one_value_cost_no_more_than_as_many_values(monkeypatch):
+    """A split into thousands of parts reads one value as often: no reader looks at all others."""
+    looked = []
+    wants = _Assignment.wants
+
+    def counted(self, node, candidate):
+        looked.append(node)
+        return wants(self, node, candidate)
+
+    monkeypatch.setattr(_Assignment, "wants", counted)
+    g = GraphBuilder()
+    x = g.add(Relu(), g.input("x", TensorType((1, 8, 64, 64))))
+    graph = g.finish({f"y{i}": g.add(Relu(), x) for i in range(200)})
+    both = [candidate(Layout.LINEAR, 2.0), candidate(Layout.C4, 1.0)]
+    chosen = assign(graph, dict.fromkeys(graph.nodes, both), MACHINE)
+    assert len(chosen) == 201
+    assert len(looked) < 20 * len(graph.nodes)
 
 
 def test_the_way_back_decides_too():

@@ -11,7 +11,9 @@ from tests.formats.ncnn.nets import SMALL, build, net, run, write
 from vknn import formats
 from vknn.errors import InputError, ShapeError
 from vknn.formats import Model
-from vknn.graph import DType, TensorType, format_graph, validate
+from vknn.formats.ncnn import context
+from vknn.formats.ncnn.layers.movement import shape as movement
+from vknn.graph import DType, TensorType, Value, format_graph, validate
 
 
 def load(folder: Path, *layers: str) -> Model:
@@ -87,6 +89,21 @@ def test_wrong_shapes_name_the_layer(tmp_path: Path) -> None:
     for shape in ((4, 8, 8), (8, 8), (3,), (2, 3, 8, 8)):
         with pytest.raises(ShapeError, match=r"layer 'conv1' \(Convolution\): "):
             build(model, data=shape)
+
+
+def test_a_concatenation_of_many_blobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its cost grows with the blobs, not with their square."""
+    asked: list[Value] = []
+
+    def counted(x: Value) -> tuple[int, ...]:
+        asked.append(x)
+        return context.shape(x)
+
+    monkeypatch.setattr(movement, "shape", counted)
+    joined = f"Concat l 500 1 {'x ' * 500}y 0=0"
+    graph = build(load(tmp_path, "Input x 0 1 x", joined), x=(3, 4))
+    assert graph.outputs["y"].type.shape == (1, 1500, 4)
+    assert len(asked) <= 2000
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ buffers, so that memory shared by aliasing is seen too. Commands between two bar
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -30,8 +32,31 @@ class _Range:
     end: int
     buffer: int
 
-    def meets(self, other: _Range) -> bool:
-        return self.role is other.role and self.start < other.end and other.start < self.end
+
+class _Ranges:
+    """The bytes of many ranges, as ranges in their order of which no two meet."""
+
+    def __init__(self) -> None:
+        self._starts: dict[Role, list[int]] = defaultdict(list)
+        self._ends: dict[Role, list[int]] = defaultdict(list)
+
+    def meet(self, other: _Range) -> bool:
+        """Whether one of them has bytes of the other range."""
+        first, behind = self._met(other)
+        return first < behind
+
+    def add(self, other: _Range) -> None:
+        """Another range; those that it meets become one with it."""
+        first, behind = self._met(other)
+        starts, ends = self._starts[other.role], self._ends[other.role]
+        start = min([other.start, *starts[first:behind]])
+        end = max([other.end, *ends[first:behind]])
+        starts[first:behind], ends[first:behind] = [start], [end]
+
+    def _met(self, other: _Range) -> tuple[int, int]:
+        """The number of the first range that meets the other, and of the one behind the last."""
+        first = bisect_right(self._ends[other.role], other.start)
+        return first, bisect_left(self._starts[other.role], other.end)
 
 
 def byte_ranges(command: Command, buffers: Sequence[Buffer]) -> tuple[list[_Range], list[_Range]]:
@@ -59,18 +84,19 @@ def _range(touch: Touch, buffer: Buffer) -> _Range:
 def add_barriers(commands: Sequence[Command], buffers: Sequence[Buffer]) -> list[Step]:
     """The commands with the barriers that they need, and no others."""
     steps: list[Step] = []
-    read: list[_Range] = []
-    written: list[_Range] = []
+    read, written = _Ranges(), _Ranges()
     for command in commands:
         reads, writes = byte_ranges(command, buffers)
-        conflicts = {a.buffer for a in reads for b in written if a.meets(b)}
-        conflicts |= {a.buffer for a in writes for b in written + read if a.meets(b)}
+        conflicts = {a.buffer for a in reads if written.meet(a)}
+        conflicts |= {a.buffer for a in writes if written.meet(a) or read.meet(a)}
         if conflicts:
             steps.append(Barrier(tuple(sorted(conflicts))))
-            read, written = [], []
+            read, written = _Ranges(), _Ranges()
         steps.append(command)
-        read += reads
-        written += writes
+        for range_ in reads:
+            read.add(range_)
+        for range_ in writes:
+            written.add(range_)
     return steps
 
 

@@ -48,11 +48,28 @@ class _Assignment:
     ) -> None:
         self.options, self.machine = options, machine
         self.producer = {v: (n, i) for n in graph.nodes for i, v in enumerate(n.outputs)}
-        self.readers = {v: list(dict.fromkeys(ns)) for v, ns in graph.consumers().items()}
+        self.read = set(graph.consumers())
         self.results = set(graph.outputs.values())
         self.parts = PartCosts(graph, options)
         self.choice: dict[Node, Candidate] = {}
         self._wants: dict[tuple[Node, Candidate], list[tuple[Value, Layout]]] = {}
+        #: How often readers that have a candidate want a value in a layout.
+        self._wanted: dict[Value, dict[Layout, int]] = {}
+
+    def choose(self, node: Node, candidate: Candidate) -> None:
+        """Choice of a candidate in place of the node's former one."""
+        before = self.choice.get(node)
+        if before is candidate:
+            return
+        self.choice[node] = candidate
+        if before is not None:
+            self._count(node, before, -1)
+        self._count(node, candidate, 1)
+
+    def _count(self, node: Node, candidate: Candidate, change: int) -> None:
+        for value, layout in self.wants(node, candidate):
+            counts = self._wanted.setdefault(value, {})
+            counts[layout] = counts.get(layout, 0) + change
 
     def layout_of(self, value: Value) -> Layout:
         made = self.producer.get(value)
@@ -69,15 +86,12 @@ class _Assignment:
     def needed(self, value: Value) -> set[Layout]:
         """Layouts in which readers that have a candidate already want the value."""
         layouts = {Layout.LINEAR} if value in self.results else set()
-        for node in self.readers.get(value, ()):
-            if node in self.choice:
-                wants = self.wants(node, self.choice[node])
-                layouts |= {layout for v, layout in wants if v is value}
-        return layouts
+        counts = self._wanted.get(value, {})
+        return layouts | {layout for layout, count in counts.items() if count}
 
     def cost_around(self, node: Node, candidate: Candidate) -> float:
         """Cost of the candidate and of all repacks and copies of values that the node touches."""
-        self.choice[node] = candidate
+        self.choose(node, candidate)
         touched = {v for v in node.inputs if v is not None} | set(node.outputs)
         repacks = sum(
             repack_cost(v, self.layout_of(v), want, self.machine)
@@ -91,7 +105,7 @@ class _Assignment:
         costs = sum(c.cost for c in self.choice.values())
         repacks = sum(
             repack_cost(v, self.layout_of(v), want, self.machine)
-            for v in {*self.producer, *self.readers}
+            for v in {*self.producer, *self.read}
             for want in self.needed(v)
         )
         fill = self.machine.fill if any(c.counts for c in self.choice.values()) else 0.0
@@ -147,7 +161,7 @@ def _assigned(
     options = {node: _distinct(offers) for node, offers in options.items()}
     state = _Assignment(graph, options, machine)
     for node in graph.nodes:
-        state.choice[node] = state.best(node)
+        state.choose(node, state.best(node))
     for _ in range(MAX_SWEEPS):
         changed = False
         for node in graph.nodes:
@@ -157,7 +171,7 @@ def _assigned(
             now = state.cost_around(node, before)
             best = state.best(node)
             better = state.cost_around(node, best) < now - 1e-9
-            state.choice[node] = best if better else before
+            state.choose(node, best if better else before)
             changed |= better
         if not changed:
             break

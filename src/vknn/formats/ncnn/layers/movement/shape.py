@@ -47,10 +47,8 @@ def concat(c: Context[ConcatParams]) -> Value:
 
 def _as_rank(c: Context[P], x: Value, count: int) -> Value:
     sizes = with_rank(shape(x), count)
-    c.require(
-        math.prod(sizes) == math.prod(shape(x)),
-        f"its inputs differ in rank: {[list(shape(x)) for x in c.inputs]}",
-    )
+    if math.prod(sizes) != math.prod(shape(x)):
+        c.fail(f"its inputs differ in rank: {[list(shape(x)) for x in c.inputs]}")
     return c.reshape(x, (1, *sizes))
 
 
