@@ -12,6 +12,8 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("PIL")
 from tests.scale.jobs import pictures, table, vectors, write_net
 
+from vknn import scale
+from vknn.errors import InputError
 from vknn.scale.first_record import FirstRecord
 from vknn.scale.folder import Folder
 from vknn.scale.layout import JobLayout
@@ -76,11 +78,21 @@ def test_pictures_that_have_rows_are_not_read_again(tmp_path: Path) -> None:
     assert run._left() is source
 
 
+def test_a_folder_that_ray_cannot_read_back(tmp_path: Path) -> None:
+    """The job could not be taken up again, which is said before it begins."""
+    source = table(tmp_path / "t.parquet", vectors(2))
+    options: dict[str, Any] = {"device": "numpy", "id": "id"}
+    with pytest.raises(
+        InputError, match=r"with '\?' in their names: give another .* --engine local"
+    ):
+        scale.run(source, write_net(tmp_path), tmp_path / "a?", engine="ray", **options)
+    report = scale.run(source, write_net(tmp_path), tmp_path / "a?", engine="local", **options)
+    assert report.rows == 2
+
+
 @pytest.mark.slow
 def test_small_rows_of_one_file_are_work_for_all_workers(ray: Any, tmp_path: Path) -> None:
     """They were one block, which one worker had, and one file at the very end."""
-    from vknn import scale
-
     source = table(tmp_path / "t.parquet", vectors(20_000))
     report = scale.run(
         source, write_net(tmp_path), tmp_path / "out", engine="ray", device="numpy", id="id",

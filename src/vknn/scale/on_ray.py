@@ -65,7 +65,12 @@ class RayRun(JobRun):
 
         Raises JobError where more records fail than may, and UnreadError for damaged files.
         """
-        with joined(self.address) as ray, quiet_data(), _own_blocks(), self._checkpoint():
+        if self.predictor.id is not None and "?" in self.folder.checkpoint:
+            raise InputError(
+                f"{self.folder.text}: Ray finds no account of what is done in folders with '?' in "
+                "their names: give another folder, or --engine local"
+            )
+        with joined(self.address) as ray, quiet_data(), _own_context(), self._checkpoint():
             counts = (self.outcome.total, self.outcome.rows, self.outcome.errors_now)
             setup, pool = prepared(
                 self.predictor, None, source=self.source, stored=self.stored, singly=self._singly,
@@ -307,16 +312,25 @@ class RayRun(JobRun):
                 self.outcome.suspects += own.num_rows
 
 
+#: Of Ray Data's context in a job: no block that fails is dropped, and Parquet, of what is done,
+#: is listed in one thread. Those of its newer reader import fsspec.implementations.http at a time:
+#: where that lacks aiohttp, one of them now and then finds half of it, and the job ends (Ray 2.60).
+_CONTEXT = {"max_errored_blocks": 0, "use_datasource_v2": False}
+
+
 @contextlib.contextmanager
-def _own_blocks() -> Iterator[None]:
-    """Block in which Ray drops no block, and at whose end the size of blocks is what it was."""
+def _own_context() -> Iterator[None]:
+    """Block at whose end Ray Data's context, which is the application's, is what it was."""
     context = ray_module("ray.data").DataContext.get_current()
-    before = context.target_max_block_size, context.max_errored_blocks
-    context.max_errored_blocks = 0
+    names = ("target_max_block_size", *_CONTEXT)
+    before = {name: getattr(context, name) for name in names if hasattr(context, name)}
+    for name in _CONTEXT.keys() & before.keys():
+        setattr(context, name, _CONTEXT[name])
     try:
         yield
     finally:
-        context.target_max_block_size, context.max_errored_blocks = before
+        for name, value in before.items():
+            setattr(context, name, value)
 
 
 def planned_workers(predictor: Predictor, address: str | None) -> list[str]:
