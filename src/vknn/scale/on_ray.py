@@ -308,8 +308,8 @@ class RayRun(JobRun):
             own = table.filter(pa.array([pair in suspects for pair in pairs], pa.bool_()))
             if own.num_rows:
                 file = pa.array([path] * own.num_rows, pa.string())
-                self.folder.add_suspects(own.append_column("file", file))
-                self.outcome.suspects += own.num_rows
+                added = self.folder.add_suspects(own.append_column("file", file))
+                self.outcome.suspects += added
 
 
 #: Of Ray Data's context in a job: no block that fails is dropped, and Parquet, of what is done,
