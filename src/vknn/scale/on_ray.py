@@ -70,19 +70,23 @@ class RayRun(JobRun):
                 f"{self.folder.text}: Ray finds no account of what is done in folders with '?' in "
                 "their names: give another folder, or --engine local"
             )
-        with joined(self.address) as ray, quiet_data(), _own_context(), self._checkpoint():
+        is_resumed = bool(self.done)
+        with (
+            joined(self.address, is_resumed) as ray, quiet_data(), _own_context(),
+            self._checkpoint(),
+        ):  # fmt: skip
             counts = (self.outcome.total, self.outcome.rows, self.outcome.errors_now)
             setup, pool = prepared(
                 self.predictor, None, source=self.source, stored=self.stored, singly=self._singly,
                 schema=self.schema, bound=self.bound, counts=counts, stacked=self.stacked,
-                is_resumed=bool(self.done), notes=self.outcome.notes,
+                is_resumed=is_resumed, notes=self.outcome.notes,
             )  # fmt: skip
             self._remember = partial(remember, setup.layout)
             self._remember()
             # Devices need not wait for a large block: Ray's own are 128 MiB, some 200 pictures.
-            ray_module(
-                "ray.data"
-            ).DataContext.get_current().target_max_block_size = setup.portions.block_bytes
+            context = ray_module("ray.data").DataContext.get_current()
+            size = setup.portions.block_bytes
+            context.target_max_block_size = min(context.target_max_block_size or size, size)
             batch = self.predictor.batch_size
             read_from = dataset_of(
                 self._left(), setup.layout.read, self.schema, batch, setup.keeper
