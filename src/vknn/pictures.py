@@ -150,6 +150,11 @@ def open_pictures(path: Path, contents: bytes | None = None) -> Iterator[Any]:
             raise UnreadableFileError(f"{path} {what}: {error}") from error
 
 
+#: Formats whose files Pillow knows, and of which it reads none: films, pages, and what it leaves to
+#: programs of others, such as .h5.
+_NO_PICTURES = frozenset(("MPEG", "PDF", "BUFR", "GRIB", "HDF5", "WMF"))
+
+
 def is_picture(path: Path) -> bool:
     """Whether the name is one of a picture that can be read."""
     try:
@@ -157,7 +162,7 @@ def is_picture(path: Path) -> bool:
     except ImportError:
         return (mimetypes.guess_type(path.name)[0] or "").startswith("image/")
     found = Image.registered_extensions().get(path.suffix.lower())
-    return found in Image.OPEN and found not in ("MPEG", "PDF")
+    return found in Image.OPEN and found not in _NO_PICTURES
 
 
 def picture_array(picture: Any, hint: Hint, options: ImageOptions) -> tuple[np.ndarray, Placement]:

@@ -189,3 +189,34 @@ def test_notes_of_workers_long_gone_are_removed(tmp_path: Path) -> None:
     os.utime(tmp_path / "of another", times=(0, 0))
     AttemptNote("w", tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["of another", "vknn-batch-new"]
+
+
+def test_what_a_process_wrote_that_ended_before_its_device_was_checked_again() -> None:
+    """The process after it finds the device wrong: nobody else knows of these batches."""
+    kept = keeper()
+    kept.arrive("a")
+    kept.end("k1", BatchProgress("d", rows=4, worker="a", checks=1, batch="a-1", unsure="a-1"))
+    kept.end("k2", BatchProgress("d", rows=4, worker="a", batch="a-2", unsure="a-1"))
+    kept.end("k3", BatchProgress("d", rows=4, worker="a", checks=1, batch="a-3", unsure="a-2"))
+    kept.end("k4", BatchProgress("e", rows=4, worker="b", batch="b-1", unsure="b-1"))
+    kept.arrive("a")  # another process of it
+    kept.retire("e", "wrong", ["b-1"])
+    assert kept.state()["suspect"] == [("e", "b-1")]
+    kept.retire("d", "wrong", [])
+    assert kept.state()["suspect"][1:] == [("d", "a-2"), ("d", "a-3")]
+
+
+def test_a_device_that_agrees_again_is_trusted() -> None:
+    kept = keeper()
+    kept.arrive("a")
+    kept.end("k1", BatchProgress("d", rows=4, worker="a", batch="a-1", unsure="a-1"))
+    kept.arrive("a")
+    kept.end("k2", BatchProgress("d", rows=4, worker="a", checks=1, batch="b-1", unsure="b-1"))
+    kept.retire("d", "wrong", ["b-1"])
+    assert kept.state()["suspect"] == [("d", "b-1")]
+    kept = keeper()
+    kept.end("k1", BatchProgress("d", rows=4, worker="a", batch="a-1", unsure="a-1"))
+    assert not kept.leave("a", "d")  # all of its checks are done
+    kept.arrive("a")
+    kept.retire("d", "wrong", [])
+    assert kept.state()["suspect"] == []

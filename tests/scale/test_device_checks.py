@@ -29,6 +29,7 @@ from vknn import scale
 from vknn.errors import DeviceLostError, VknnError
 from vknn.scale import checking, parts
 from vknn.scale.checking import is_sampled
+from vknn.scale.local import LocalRun
 from vknn.scale.shares import share_of
 
 pa = pytest.importorskip("pyarrow")
@@ -162,6 +163,34 @@ def test_suspect_rows_are_computed_again(
     assert not (folder / "_vknn" / "suspect.parquet").exists()
     again = run(source, net, folder, redo_suspect=True, device="numpy")
     assert again.new_rows == 0 and "no rows are suspect" in again.notes
+    run(source, net, folder, device="numpy")
+    check_right(folder, COUNT)
+
+
+@pytest.mark.device
+def test_what_a_device_wrote_before_the_job_was_broken_off(
+    net: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is found out at the first record of the next run: the rows before that are suspect."""
+    source, folder = table(tmp_path / "t.parquet", vectors(COUNT)), tmp_path / "out"
+    finish, batches = LocalRun._finish, []
+
+    def stopped(self: LocalRun, *given: Any) -> None:
+        finish(self, *given)
+        batches.append(given)
+        if len(batches) == 13:  # 52 rows, of which the last one is wrong
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalRun, "_finish", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        run(source, net, folder)
+    monkeypatch.undo()
+    assert len(by_id(folder)) == 52
+    for _ in range(2):  # the second time they are listed already
+        with pytest.raises(scale.JobError, match="record 'r52'") as e:
+            run(source, net, folder)
+        assert e.value.report is not None and e.value.report.suspects == 52
+    run(source, net, folder, redo_suspect=True, device="numpy")
     run(source, net, folder, device="numpy")
     check_right(folder, COUNT)
 

@@ -167,7 +167,10 @@ def test_the_same_name_in_another_folder(
     monkeypatch.chdir(tmp_path / "monday")
     assert job("in", net, tmp_path / "out").rows == 3
     assert job("in", net, "own").rows == 3
+    address = f"file://{tmp_path / 'monday' / 'in'}"
+    assert job(address, net, tmp_path / "by-address").rows == 3
     monkeypatch.chdir(tmp_path / "tuesday")
+    assert job(address, net, tmp_path / "by-address").new_rows == 0
     with pytest.raises(VknnError, match=r"holds another job: source \['.*monday/in'\], not \['"):
         job("in", net, tmp_path / "out")
     (tmp_path / "monday").rename(tmp_path / "moved")  # with its answers: the job is the same

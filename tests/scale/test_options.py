@@ -28,6 +28,7 @@ pytest.importorskip("pyarrow")
         ({"mean": [float("nan")] * 3}, "expected 1 or 3 numbers"),
         ({"std": [1, 0, 1]}, "0 divides nothing"),
         ({"threshold": "high"}, "threshold='high': expected a number"),
+        ({"threshold": float("nan")}, "threshold=nan: expected a number"),
         ({"labels": 5}, "labels=5: expected a list of names"),
     ],
 )

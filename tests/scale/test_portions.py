@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("PIL")
 from tests.scale.jobs import pictures, table, vectors, write_net
 
+from vknn import scale
+from vknn.errors import InputError
+from vknn.scale import cluster
 from vknn.scale.first_record import FirstRecord
 from vknn.scale.folder import Folder
 from vknn.scale.layout import JobLayout
@@ -76,11 +80,38 @@ def test_pictures_that_have_rows_are_not_read_again(tmp_path: Path) -> None:
     assert run._left() is source
 
 
+def test_a_folder_that_ray_cannot_read_back(tmp_path: Path) -> None:
+    """The job could not be taken up again, which is said before it begins."""
+    source = table(tmp_path / "t.parquet", vectors(2))
+    options: dict[str, Any] = {"device": "numpy", "id": "id"}
+    with pytest.raises(
+        InputError, match=r"with '\?' in their names: give another .* --engine local"
+    ):
+        scale.run(source, write_net(tmp_path), tmp_path / "a?", engine="ray", **options)
+    report = scale.run(source, write_net(tmp_path), tmp_path / "a?", engine="local", **options)
+    assert report.rows == 2
+
+
+def test_as_many_workers_when_a_job_is_taken_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray's filter of what is done needs processors: the same command finds them."""
+    started: list[int] = []
+    fake = SimpleNamespace(
+        is_initialized=lambda: False, shutdown=lambda: None,
+        init=lambda **options: started.append(options["num_cpus"]),
+    )  # fmt: skip
+    monkeypatch.setattr(cluster, "ray_module", lambda: fake)
+    monkeypatch.setattr(cluster, "local_resources", dict)
+    for is_resumed in (False, True):
+        with cluster.joined(None, is_resumed):
+            most = Predictor("net.param", device="numpy", workers=started[0] - 1)
+            pool = cluster.pool_for(most, {"CPU": started[-1]})
+            cluster.check_schedulable(pool, {"CPU": started[-1]}, is_resumed)
+    assert started[1] > started[0]
+
+
 @pytest.mark.slow
 def test_small_rows_of_one_file_are_work_for_all_workers(ray: Any, tmp_path: Path) -> None:
     """They were one block, which one worker had, and one file at the very end."""
-    from vknn import scale
-
     source = table(tmp_path / "t.parquet", vectors(20_000))
     report = scale.run(
         source, write_net(tmp_path), tmp_path / "out", engine="ray", device="numpy", id="id",

@@ -8,7 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.scale.jobs import answers, by_id, job, picture_net, pictures, png, table, vectors
+from tests.scale.jobs import (
+    answers,
+    by_id,
+    job,
+    picture_net,
+    pictures,
+    png,
+    table,
+    vectors,
+    write_net,
+)
 
 from vknn.errors import InputError
 from vknn.scale.folder import Folder
@@ -67,9 +77,10 @@ def test_links_to_folders_are_gone_into(tmp_path: Path) -> None:
 
 
 def test_files_that_are_no_records_are_said(tree: Path, tmp_path: Path) -> None:
+    (tree / "labels.h5").write_bytes(b"\x89HDF\r\n")  # which Pillow knows, and does not read
     report = job(tree, picture_net(tmp_path), tmp_path / "out")
-    assert report.rows == 3
-    assert "1 file is no record by the ending of the name, such as 'readme.txt'" in report.notes
+    assert report.rows == 3 and not report.errors
+    assert "2 files are no record by the ending of the name, such as 'labels.h5'" in report.notes
     assert job(str(tree / "*.png"), picture_net(tmp_path), tmp_path / "some").notes == []
 
 
@@ -222,6 +233,17 @@ def test_answers_do_not_go_into_the_source(tree: Path, tmp_path: Path, inside: s
     out = tree / (inside or "answers")
     job(str(tree / "*.png"), picture_net(tmp_path), out)  # which that pattern does not mean
     assert len(answers(out)) == 2
+
+
+def test_a_pattern_that_means_answers_as_well(tmp_path: Path) -> None:
+    """They were records of the second run."""
+    table(tmp_path / "t.parquet", vectors(3))
+    net, pattern = write_net(tmp_path), str(tmp_path / "**" / "*.parquet")
+    for new in (3, 0):
+        report = job(pattern, net, tmp_path / "below" / "out", id="id")
+        assert (report.rows, report.new_rows) == (3, new)
+    with pytest.raises(InputError, match="holds the answers' own files: give another folder"):
+        job(str(tmp_path / "below" / "*" / "*.parquet"), net, tmp_path / "below" / "out", id="id")
 
 
 @pytest.mark.parametrize("kind", ["pictures", "parquet", "npy", "npz", "tar"])

@@ -19,6 +19,8 @@ from vknn.scale.ray_node import LEAST_CPUS, VULKAN
 from vknn.scale.ray_noise import quiet_backend
 from vknn.scale.ray_worker import GPU, LEASE, OWN
 
+#: Processors of a job besides those of its workers, and of one that is taken up again.
+_CPUS, _RESUMED_CPUS = 1, 3
 #: Ray's own resource.
 _GPU = "GPU"
 
@@ -59,10 +61,11 @@ class Pool:
 
 
 @contextlib.contextmanager
-def joined(address: str | None) -> Iterator[Any]:
+def joined(address: str | None, is_resumed: bool = False) -> Iterator[Any]:
     """Ray, joined at an address, or started on this machine; what was started here is ended here.
 
-    Raises VknnError.
+    ``is_resumed``: what is started has the processors which only such a job needs besides: as many
+    workers as at first find a place then. Raises VknnError.
     """
     ray = ray_module()
     if ray.is_initialized():
@@ -78,7 +81,8 @@ def joined(address: str | None) -> Iterator[Any]:
             else:
                 ray.init(
                     address="local",  # left out, it is any cluster that runs on this machine
-                    num_cpus=max(LEAST_CPUS, os.cpu_count() or 1),
+                    num_cpus=max(LEAST_CPUS, os.cpu_count() or 1)
+                    + (_RESUMED_CPUS - _CPUS if is_resumed else 0),
                     resources=local_resources(),
                     include_dashboard=False,
                     logging_level="warning",
@@ -150,7 +154,7 @@ def check_schedulable(pool: Pool, offers: dict[str, float], is_resumed: bool) ->
     listing of files a third.
     """
     cpus = offers.get("CPU", 0.0)
-    least = math.ceil(pool.size * pool.num_cpus) + (3 if is_resumed else 1)
+    least = math.ceil(pool.size * pool.num_cpus) + (_RESUMED_CPUS if is_resumed else _CPUS)
     if cpus < least:
         what = "a job that is taken up again" if is_resumed else "the job"
         raise VknnError(

@@ -162,11 +162,15 @@ class Folder:
         path = self._own(SUSPECT)
         return self.read_part(path) if self._info(path) else None
 
-    def add_suspects(self, table: Any) -> None:
-        """Note of rows that a device wrote which disagreed later."""
+    def add_suspects(self, table: Any) -> int:
+        """Note of rows that a device wrote which disagreed later. Tells how many are new."""
         before = self.suspects()
+        if before is not None:
+            known = set(_keys(before))
+            table = table.filter(arrow().array([key not in known for key in _keys(table)]))
         found = table if before is None else arrow().concat_tables([before, table])
         self.write_part(found, self._own(SUSPECT))
+        return int(table.num_rows)
 
     def clear_suspects(self) -> None:
         """Removal of the note of suspect rows."""
@@ -233,3 +237,9 @@ class Folder:
         except (OSError, arrow().ArrowException) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise VknnError(f"{self.text} {what}: {reason}") from None
+
+
+def _keys(suspects: Any) -> Iterator[tuple[Any, ...]]:
+    """What tells suspect rows apart: all but the file."""
+    names = [name for name in suspects.column_names if name != "file"]
+    return zip(*(suspects.column(name).to_pylist() for name in names), strict=True)

@@ -28,7 +28,7 @@ from vknn.scale.redo import errors_of, replace_rows
 from vknn.scale.report import Report
 from vknn.scale.same_job import differences, document_of
 from vknn.scale.shares import ErrorBound
-from vknn.scale.sources import PARQUET, RecordSource, check_apart, find_source
+from vknn.scale.sources import PARQUET, RecordSource, check_apart, find_source, without_answers
 from vknn.scale.survey import Survey, is_of_kind, surveyed
 from vknn.scale.worker import Worker
 
@@ -136,6 +136,7 @@ def run_job(
     predictor = _named(predictor, files)
     folder = Folder(output)
     check_apart(files, folder.filesystem, folder.path, folder.text)
+    files = without_answers(files, folder.filesystem, folder.path)
     found = surveyed(files, predictor.id, predictor.kept)
     job = _Job(predictor, found, folder, bound, progress)
     folder.check_own()

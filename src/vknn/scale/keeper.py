@@ -6,7 +6,7 @@ process that computes nothing.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -49,6 +49,8 @@ class BatchProgress:
         upload: Seconds in which the host wrote inputs and submitted work.
         download: Seconds in which the host read outputs.
         device_memory: Bytes of device memory that the worker had at most.
+        batch: Name of the batch, as answers have it.
+        unsure: The first batch of the worker that no good check came behind.
     """
 
     device: str
@@ -66,6 +68,8 @@ class BatchProgress:
     upload: float = 0.0
     download: float = 0.0
     device_memory: int = 0
+    batch: str = ""
+    unsure: str = ""
 
     @property
     def times(self) -> WorkTimes:
@@ -94,6 +98,10 @@ class Keeper:
         self._devices: dict[str, DeviceReport] = {}
         self._suspect: list[tuple[str, str]] = []
         self._wrong: set[str] = set()
+        #: Worker -> device and batch of what it computed since the last good check.
+        self._unsure: defaultdict[str, deque[tuple[str, str]]] = defaultdict(deque)
+        #: Device -> batches of workers that did not live to see one.
+        self._orphans: defaultdict[str, list[str]] = defaultdict(list)
         self._pending: dict[str, int] = {}
         self._opening: dict[str, tuple[str, int]] = {}
         self._waiting, self._memory, self._failure = 0.0, 0, ""
@@ -121,6 +129,8 @@ class Keeper:
                     tried.device = None
             if noted_key:
                 self._batches.setdefault(noted_key, _Tried()).device = device
+        for device, batch in self._unsure.pop(worker, ()):
+            self._orphans[device].append(batch)
         again = worker in self._arrived
         self._arrived.add(worker)
         return again
@@ -218,6 +228,7 @@ class Keeper:
         report.rows += progress.rows
         report.add(progress.times)
         report.checks += progress.checks
+        self._note_unsure(progress)
         report.largest_error = max(report.largest_error, progress.largest)
         if progress.cold is not None:
             report.cold_seconds = max(report.cold_seconds, progress.cold)
@@ -250,7 +261,7 @@ class Keeper:
         report.retired = report.retired or reason
         if batches is not None:
             self._wrong.add(device)
-            self.suspect(device, batches)
+            self.suspect(device, [*self._orphans.pop(device, ()), *batches])
 
     def suspect(self, device: str, batches: Sequence[str]) -> None:
         """Note of what a device wrote that may be wrong."""
@@ -259,6 +270,7 @@ class Keeper:
     def leave(self, worker: str, device: str) -> bool:
         """A worker ends, whose checks are done. Tells whether its device computed wrong."""
         self._pending.pop(worker, None)
+        self._unsure.pop(worker, None)
         return device in self._wrong
 
     def unread(self, problems: Mapping[str, str]) -> None:
@@ -289,6 +301,16 @@ class Keeper:
             "unread": dict(self._unread),
             "notes": list(self._notes),
         }
+
+    def _note_unsure(self, progress: BatchProgress) -> None:
+        """Note of a batch that may turn out to be wrong, and of good checks of those before it."""
+        if progress.checks:
+            self._orphans.pop(progress.device, None)
+        if progress.batch:
+            own = self._unsure[progress.worker]
+            own.append((progress.device, progress.batch))
+            while own and own[0][1] != progress.unsure:
+                own.popleft()
 
     def _died(self, tried: _Tried) -> bool:
         """Note of a death, where the attempt before this one did not end."""

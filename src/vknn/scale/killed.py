@@ -26,13 +26,17 @@ class Killed:
         folder: The job's folder.
         device: The device that this process computes on, by its lasting name.
         has_names: Whether records have names; without them nothing can be noted.
+        run: Name of this run, with which the names of its batches begin.
 
     Attributes:
         suspicious: Names of the records that were under way, as text.
+        unsure: Names of the runs that did not come to their ends, until a device agrees with NumPy
+            behind them: what it wrote in them since it last did may be wrong.
     """
 
-    def __init__(self, folder: Folder, device: str, has_names: bool = True) -> None:
+    def __init__(self, folder: Folder, device: str, has_names: bool = True, run: str = "") -> None:
         self._folder, self._device, self._has_names = folder, device, has_names
+        self._run = run
         before = folder.running() if has_names else {}
         self.suspicious: set[str] = set(before.get("suspicious", ()))
         # Of a record that was alone: the devices on which processes ended. The other way round it
@@ -40,6 +44,7 @@ class Killed:
         self._deaths: dict[str, list[str]] = dict(before.get("deaths", {}))
         self._deadly: dict[str, list[str]] = dict(before.get("deadly", {}))
         self._exit = str(before.get("exit", ""))
+        self.unsure: list[str] = list(before.get("runs", ()))
         now = before.get("now", ())
         if len(now) == 1:
             on = str(before.get("on", device))
@@ -62,6 +67,7 @@ class Killed:
         if not self._has_names:
             return
         document: dict[str, Any] = {"now": [str(name) for name in names], "on": self._device}
+        document["runs"] = [*self.unsure, self._run]
         if self.suspicious:
             document |= {"suspicious": sorted(self.suspicious), "deaths": self._deaths}
         if self._deadly:

@@ -21,7 +21,7 @@ from vknn.scale.job_run import NONE_COMPUTED, TELL_SECONDS, JobRun
 from vknn.scale.killed import MOST_DEADLY_RECORDS, RETIRED, Killed
 from vknn.scale.layout import JobLayout, is_known
 from vknn.scale.outcome import JobError, last_error
-from vknn.scale.parts import PartWriter
+from vknn.scale.parts import PartWriter, written_by
 from vknn.scale.read_ahead import read_ahead
 from vknn.scale.reading import Rows, read
 from vknn.scale.records import Record
@@ -78,7 +78,8 @@ class LocalRun(JobRun):
             worker = undo.enter_context(Worker(self.predictor))
             device = DeviceReport(device_name(worker))
             self.outcome.devices[worker.device] = device
-            killed = Killed(self.folder, worker.device, self.predictor.id is not None)
+            has_names = self.predictor.id is not None
+            killed = Killed(self.folder, worker.device, has_names, self.outcome.run)
             if killed.deadly:
                 device.retired = RETIRED
                 raise JobError(_retired(device.name, killed.deadly))
@@ -118,6 +119,8 @@ class LocalRun(JobRun):
             finally:
                 if checks.wrong:
                     self._suspect(writer.suspects(checks.trusted))
+                if checks.wrong and checks.trusted < 0:
+                    self._suspect(written_by(self.folder, worker.device, killed.unsure))
                 self.outcome.uncount(writer.drop())  # what is not written is computed again
                 self._count(device, worker, checks, writer, begin)
 
@@ -236,6 +239,8 @@ class LocalRun(JobRun):
             if batch.done[-1][1] is None:
                 checks.add(name, number, record, found)
                 writer.trust(checks.trusted)
+                if checks.trusted >= 0:
+                    killed.unsure = []
             if is_whole := len(batch.done) == len(batch.records):
                 under_way.popleft()
                 self._finish(worker, layout, batch, batch.done, writer)
@@ -302,8 +307,7 @@ class LocalRun(JobRun):
     def _suspect(self, table: Any) -> None:
         """Note of the rows that the device wrote since it last agreed with NumPy."""
         if table is not None:
-            self.outcome.suspects += table.num_rows
-            self.folder.add_suspects(table)
+            self.outcome.suspects += self.folder.add_suspects(table)
 
     def _count(
         self, device: DeviceReport, worker: Worker, checks: DeviceChecks, writer: PartWriter,

@@ -65,19 +65,28 @@ class RayRun(JobRun):
 
         Raises JobError where more records fail than may, and UnreadError for damaged files.
         """
-        with joined(self.address) as ray, quiet_data(), _own_blocks(), self._checkpoint():
+        if self.predictor.id is not None and "?" in self.folder.checkpoint:
+            raise InputError(
+                f"{self.folder.text}: Ray finds no account of what is done in folders with '?' in "
+                "their names: give another folder, or --engine local"
+            )
+        is_resumed = bool(self.done)
+        with (
+            joined(self.address, is_resumed) as ray, quiet_data(), _own_context(),
+            self._checkpoint(),
+        ):  # fmt: skip
             counts = (self.outcome.total, self.outcome.rows, self.outcome.errors_now)
             setup, pool = prepared(
                 self.predictor, None, source=self.source, stored=self.stored, singly=self._singly,
                 schema=self.schema, bound=self.bound, counts=counts, stacked=self.stacked,
-                is_resumed=bool(self.done), notes=self.outcome.notes,
+                is_resumed=is_resumed, notes=self.outcome.notes,
             )  # fmt: skip
             self._remember = partial(remember, setup.layout)
             self._remember()
             # Devices need not wait for a large block: Ray's own are 128 MiB, some 200 pictures.
-            ray_module(
-                "ray.data"
-            ).DataContext.get_current().target_max_block_size = setup.portions.block_bytes
+            context = ray_module("ray.data").DataContext.get_current()
+            size = setup.portions.block_bytes
+            context.target_max_block_size = min(context.target_max_block_size or size, size)
             batch = self.predictor.batch_size
             read_from = dataset_of(
                 self._left(), setup.layout.read, self.schema, batch, setup.keeper
@@ -303,20 +312,29 @@ class RayRun(JobRun):
             own = table.filter(pa.array([pair in suspects for pair in pairs], pa.bool_()))
             if own.num_rows:
                 file = pa.array([path] * own.num_rows, pa.string())
-                self.folder.add_suspects(own.append_column("file", file))
-                self.outcome.suspects += own.num_rows
+                added = self.folder.add_suspects(own.append_column("file", file))
+                self.outcome.suspects += added
+
+
+#: Of Ray Data's context in a job: no block that fails is dropped, and Parquet, of what is done,
+#: is listed in one thread. Those of its newer reader import fsspec.implementations.http at a time:
+#: where that lacks aiohttp, one of them now and then finds half of it, and the job ends (Ray 2.60).
+_CONTEXT = {"max_errored_blocks": 0, "use_datasource_v2": False}
 
 
 @contextlib.contextmanager
-def _own_blocks() -> Iterator[None]:
-    """Block in which Ray drops no block, and at whose end the size of blocks is what it was."""
+def _own_context() -> Iterator[None]:
+    """Block at whose end Ray Data's context, which is the application's, is what it was."""
     context = ray_module("ray.data").DataContext.get_current()
-    before = context.target_max_block_size, context.max_errored_blocks
-    context.max_errored_blocks = 0
+    names = ("target_max_block_size", *_CONTEXT)
+    before = {name: getattr(context, name) for name in names if hasattr(context, name)}
+    for name in _CONTEXT.keys() & before.keys():
+        setattr(context, name, _CONTEXT[name])
     try:
         yield
     finally:
-        context.target_max_block_size, context.max_errored_blocks = before
+        for name, value in before.items():
+            setattr(context, name, value)
 
 
 def planned_workers(predictor: Predictor, address: str | None) -> list[str]:

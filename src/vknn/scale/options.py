@@ -162,7 +162,8 @@ class Predictor:
                 object.__setattr__(self, what, tuple(map(float, found)))
         if self.std is not None and 0 in self.std:
             raise InputError(f"std={self.std!r}: 0 divides nothing")
-        if not isinstance(self.threshold, int | float | None):
+        score = self.threshold
+        if not isinstance(score, int | float | None) or not math.isfinite(score or 0):
             raise InputError(f"threshold={self.threshold!r}: expected a number")
         if self.labels is not None and not isinstance(self.labels, str | os.PathLike | Sequence):
             raise InputError(f"labels={self.labels!r}: expected a list of names, or a file of them")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from vknn.scale.folder import Folder
@@ -95,6 +95,23 @@ class PartWriter:
             found.append(own.append_column("file", name))
         tables = [table for table in found if table.num_rows]
         return pa.concat_tables(tables) if tables else None
+
+
+def written_by(folder: Folder, device: str, runs: Sequence[str]) -> Any:
+    """The rows that a device wrote in some runs in one process; None: it wrote none.
+
+    ``runs``: their names, with which those of batches begin.
+    """
+    pa = arrow()
+    begins = tuple(f"{run}-" for run in runs)
+    tables = []
+    for path in folder.parts() if begins else []:
+        names = _names(folder.read_part(path))
+        pairs = zip(*(names.column(c).to_pylist() for c in (DEVICE, BATCH)), strict=True)
+        own = names.filter(pa.array([d == device and b.startswith(begins) for d, b in pairs]))
+        if own.num_rows:
+            tables.append(own.append_column("file", pa.array([path] * own.num_rows, pa.string())))
+    return pa.concat_tables(tables) if tables else None
 
 
 def _names(table: Any) -> Any:

@@ -377,22 +377,12 @@ class BatchActor:
         if self._begin is not None and first is not None:
             cold, self._begin = first - self._begin, None
         progress = BatchProgress(
-            self._worker.device,
-            len(cells) - kinds.total(),
-            dict(kinds),
-            times.busy,
-            waited,
-            last_error(errors, () if self._predictor.id is None else names),
-            cold,
-            self._done_checks,
-            self._largest,
-            peak_memory(),
-            self._actor,
-            len(self._checks),
-            times.upload,
-            times.download,
-            times.memory,
-        )
+            self._worker.device, len(cells) - kinds.total(), dict(kinds), times.busy, waited,
+            last_error(errors, () if self._predictor.id is None else names), cold,
+            self._done_checks, self._largest, peak_memory(), self._actor, len(self._checks),
+            times.upload, times.download, times.memory,
+            self._unsure[-1] if cells else "", self._unsure[0] if self._unsure else "",
+        )  # fmt: skip
         self._done_checks = 0
         self._metrics.count(progress)
         self._keeper.end(key, progress)

@@ -10,7 +10,7 @@ from typing import Any
 from vknn.scale.folder import Folder
 from vknn.scale.model_files import digest, model_files
 from vknn.scale.options import Predictor
-from vknn.scale.sources import RecordSource
+from vknn.scale.sources import RecordSource, place_of
 from vknn.scale.versions import versions
 
 
@@ -54,7 +54,8 @@ def _place(source: RecordSource, folder: Folder) -> dict[str, list[str]] | None:
     """Where the source is, and where from the answers: one is the same when both are moved."""
     if not source.is_local:
         return None
-    full = [os.path.normpath(os.path.join(source.root, text)) for text in source.given]
+    paths = [place_of(text)[1] for text in source.given]  # of file:///a that is /a
+    full = [os.path.normpath(os.path.join(source.root, path)) for path in paths]
     if not folder.is_local:
         return {"full": full}
     return {"full": full, "from_answers": [os.path.relpath(p, folder.path) for p in full]}

@@ -9,7 +9,7 @@ import posixpath
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -148,6 +148,25 @@ def check_apart(source: RecordSource, filesystem: Any, path: str, text: str) -> 
             place.get_file_info(folder).type == fs.FileType.Directory
         ):
             raise InputError(f"{text} lies in the source {given}: answers need another folder")
+
+
+def without_answers(source: RecordSource, filesystem: Any, path: str) -> RecordSource:
+    """A source without the answers' folder, which patterns and links may lead to.
+
+    Raises InputError where nothing is left.
+    """
+    if source.kind != PARQUET or not source.is_local or not source.filesystem.equals(filesystem):
+        return source
+    inside = f"{os.path.realpath(path)}/"
+    folders = {os.path.dirname(source.place(path)) for path in source.paths}
+    own = {folder for folder in folders if f"{os.path.realpath(folder)}/".startswith(inside)}
+    if not own:
+        return source
+    pairs = zip(source.paths, source.sizes, strict=True)
+    left = [(p, size) for p, size in pairs if os.path.dirname(source.place(p)) not in own]
+    if not left:
+        raise InputError(f"{source.given[0]} holds the answers' own files: give another folder")
+    return replace(source, paths=tuple(p for p, _ in left), sizes=tuple(size for _, size in left))
 
 
 def place_of(text: str) -> tuple[Any, str]:
