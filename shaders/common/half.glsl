@@ -15,8 +15,8 @@
     layout(set = 0, binding = b, std430) readonly buffer name##_block { type name[]; }; \
     wide name##_load(int place_) { return wide(name[place_]); } \
     wide name##_load(int place_)
-#define TEXEL_IN(b, name, sampler, wide) \
-    layout(set = 0, binding = b) uniform sampler name; \
+#define TEXEL_IN(b, name, texture, wide) \
+    layout(set = 0, binding = b) uniform texture name; \
     wide name##_load(int place_) { return wide(texelFetch(name, place_)); } \
     wide name##_load(int place_)
 #define IMAGE_IN(b, name, format, image, wide) \
@@ -40,7 +40,7 @@
     wide name##_load(int place_) { return from_bfloat16(word(name[place_])); } \
     wide name##_load(int place_)
 #define BITS_TEXEL_IN(b, name, lanes, wide) \
-    layout(set = 0, binding = b) uniform usamplerBuffer name; \
+    layout(set = 0, binding = b) uniform utextureBuffer name; \
     wide name##_load(int place_) { return from_bfloat16(texelFetch(name, place_).lanes); } \
     wide name##_load(int place_)
 #define BITS_IMAGE_IN(b, name) \
@@ -71,11 +71,11 @@
 #define INPUT4F(b, name) BUFFER_IN(b, name, f16vec4, vec4)
 #define INPUT1F(b, name) BUFFER_IN(b, name, float16_t, float)
 #elif ACCESS == 1
-#define INPUT4F(b, name) TEXEL_IN(b, name, samplerBuffer, vec4)
-#define INPUT1F(b, name) TEXEL_IN(b, name, samplerBuffer, float)
+#define INPUT4F(b, name) TEXEL_IN(b, name, textureBuffer, vec4)
+#define INPUT1F(b, name) TEXEL_IN(b, name, textureBuffer, float)
 #else
 #define INPUT4F(b, name) IMAGE_IN(b, name, rgba16f, imageBuffer, vec4)
-#define INPUT1F(b, name) TEXEL_IN(b, name, samplerBuffer, float)
+#define INPUT1F(b, name) TEXEL_IN(b, name, textureBuffer, float)
 #endif
 #define OUTPUT4F(b, name) BUFFER_OUT(b, name, f16vec4, vec4)
 #define OUTPUT1F(b, name) BUFFER_OUT(b, name, float16_t, float)
@@ -88,10 +88,10 @@
 #define INPUT4I(b, name) BUFFER_IN(b, name, ivec4, ivec4)
 #define INPUT1I(b, name) BUFFER_IN(b, name, int, int)
 #elif ACCESS == 1
-#define INPUT4S(b, name) TEXEL_IN(b, name, samplerBuffer, vec4)
-#define INPUT1S(b, name) TEXEL_IN(b, name, samplerBuffer, float)
-#define INPUT4I(b, name) TEXEL_IN(b, name, isamplerBuffer, ivec4)
-#define INPUT1I(b, name) TEXEL_IN(b, name, isamplerBuffer, int)
+#define INPUT4S(b, name) TEXEL_IN(b, name, textureBuffer, vec4)
+#define INPUT1S(b, name) TEXEL_IN(b, name, textureBuffer, float)
+#define INPUT4I(b, name) TEXEL_IN(b, name, itextureBuffer, ivec4)
+#define INPUT1I(b, name) TEXEL_IN(b, name, itextureBuffer, int)
 #else
 #define INPUT4S(b, name) IMAGE_IN(b, name, rgba32f, imageBuffer, vec4)
 #define INPUT1S(b, name) IMAGE_IN(b, name, r32f, imageBuffer, float)

@@ -14,6 +14,10 @@
 #ifndef VKNN_TENSOR_GLSL
 #define VKNN_TENSOR_GLSL
 
+// textureBuffer and not samplerBuffer: with the latter a texel buffer is part of a sampled image, which
+// SPIR-V 1.6 forbids, and of which Mesa 25.0 warns at any version.
+#extension GL_EXT_samplerless_texture_functions : require
+
 #ifndef ACCESS
 #define ACCESS 0
 #endif
@@ -48,10 +52,10 @@ layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 #define LOAD4(name, i) name[i]
 #define LOAD1(name, i) name[i]
 #elif ACCESS == 1
-#define INPUT4F(b, name) layout(set = 0, binding = b) uniform samplerBuffer name
-#define INPUT4I(b, name) layout(set = 0, binding = b) uniform isamplerBuffer name
-#define INPUT1F(b, name) layout(set = 0, binding = b) uniform samplerBuffer name
-#define INPUT1I(b, name) layout(set = 0, binding = b) uniform isamplerBuffer name
+#define INPUT4F(b, name) layout(set = 0, binding = b) uniform textureBuffer name
+#define INPUT4I(b, name) layout(set = 0, binding = b) uniform itextureBuffer name
+#define INPUT1F(b, name) layout(set = 0, binding = b) uniform textureBuffer name
+#define INPUT1I(b, name) layout(set = 0, binding = b) uniform itextureBuffer name
 #define LOAD4(name, i) texelFetch(name, int(i))
 #define LOAD1(name, i) texelFetch(name, int(i)).x
 #else
