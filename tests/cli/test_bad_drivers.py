@@ -63,7 +63,9 @@ def test_nothing_but_a_bad_driver(way: str, tmp_path: Path) -> None:
     done = vknn("devices", "--time-limit", "2", drivers=bad, variables=variables)
     assert done.returncode == 2 and done.stdout == ""
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"vknn: error: {bad}: the driver ") and line.endswith("remove it")
+    assert line.startswith(f"vknn: error: {bad}: the driver ")
+    remedy = "repair or remove it, or install another (Debian: apt install mesa-vulkan-drivers)"
+    assert line.endswith(f"; {remedy}")
 
 
 def test_a_manifest_that_is_no_json(tmp_path: Path) -> None:

@@ -22,6 +22,9 @@ PROFILING = {
     "update it, or choose another device": (
         "cli/test_bad_drivers.py::test_a_compiler_that_does_not_return"
     ),
+    "repair or remove it, or install another (Debian: apt install mesa-vulkan-drivers)": (
+        "cli/test_bad_drivers.py::test_nothing_but_a_bad_driver"
+    ),
     "`vknn devices` tries each apart": (
         "cli/test_bad_drivers.py::test_a_driver_that_the_profile_does_not_reach"
     ),

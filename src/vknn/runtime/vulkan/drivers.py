@@ -93,7 +93,7 @@ def remedy(bad: Sequence[Path]) -> str:
     """Text of how to go on without some drivers."""
     good = [path for path in manifests() if path not in bad]
     if not good:
-        return "repair or remove it"
+        return "repair or remove it, or install another (Debian: apt install mesa-vulkan-drivers)"
     return (
         f"repair or remove it, or leave it out by VK_DRIVER_FILES={os.pathsep.join(map(str, good))}"
     )
@@ -105,7 +105,8 @@ def explained(what: str) -> DeviceError | None:
     if not found:
         return None
     told = "; ".join(f"{fault.manifest}: {fault.reason}" for fault in found)
-    return DeviceError(f"{what} failed: {told}; {remedy([fault.manifest for fault in found])}")
+    begin = f"{what} failed" if any(fault.deadly for fault in found) else "no Vulkan driver"
+    return DeviceError(f"{begin}: {told}; {remedy([fault.manifest for fault in found])}")
 
 
 def _inside(folder: Path) -> list[Path]:
