@@ -5,6 +5,7 @@ NumPy Enhancement Proposal 1 "A Simple File Format for NumPy Arrays".
 
 from __future__ import annotations
 
+import math
 from typing import IO
 
 import numpy as np
@@ -26,4 +27,18 @@ def read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype]:
     if version not in readers:
         raise ValueError(f"a .npy file of version {version[0]}.{version[1]} is not known")
     shape, fortran, dtype = readers[version](file, max_header_size=MAX_HEADER)
+    return shape, fortran, dtype
+
+
+def read_checked_header(file: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dtype]:
+    """:func:`read_header` of a file of ``size`` bytes, whose array is there and may be read.
+
+    Raises what that does, and ValueError for what is cut off or holds objects.
+    """
+    shape, fortran, dtype = read_header(file)
+    if dtype.hasobject:
+        raise ValueError("it holds objects, which are never unpickled")
+    needed, left = math.prod(shape) * dtype.itemsize, size - file.tell()
+    if left < needed:
+        raise ValueError(f"it is cut off: {left} of {needed} bytes for {dtype}{list(shape)}")
     return shape, fortran, dtype

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -205,35 +204,6 @@ def test_errors_name_the_file_on_a_full_disk(
     argv = (name, model, "--input", array, "--device", "numpy", option, "/dev/full")
     code, _, err = run(capsys, *argv)
     assert (code, err) == (2, "vknn: error: /dev/full: No space left on device\n")
-
-
-@pytest.mark.long
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-@pytest.mark.parametrize("more", [(), ("--json",)], ids=["table", "json"])
-def test_a_full_disk_behind_standard_output(more: tuple[str, ...], model: Path) -> None:
-    command = [sys.executable, "-m", "vknn", "info", model, "--device", "numpy", *more]
-    with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=100, check=False
-        )
-    wanted = (2, "vknn: error: standard output: No space left on device\n")
-    assert (done.returncode, done.stderr) == wanted
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("more", [(), ("--json",)], ids=["table", "json"])
-def test_a_reader_that_went_away(more: tuple[str, ...], model: Path) -> None:
-    """As with `vknn info MODEL | head -1`: no check failed, and nothing is said."""
-    read, written = os.pipe()
-    os.close(read)
-    command = [sys.executable, "-m", "vknn", "info", model, "--device", "numpy", *more]
-    try:
-        done = subprocess.run(
-            command, stdout=written, stderr=subprocess.PIPE, text=True, timeout=100, check=False
-        )
-    finally:
-        os.close(written)
-    assert (done.returncode, done.stderr) == (2, "")
 
 
 @pytest.mark.device

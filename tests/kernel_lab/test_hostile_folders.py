@@ -160,7 +160,7 @@ def test_nothing_is_unpickled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(tmp_path)
     folder = lab_folder(tmp_path)
     np.save(first_input(folder), np.array([Harm()], object), allow_pickle=True)
-    with pytest.raises(VknnError, match="Python objects, which are never read"):
+    with pytest.raises(VknnError, match="holds objects, which are never unpickled"):
         opened_and_run(folder)
     assert not (tmp_path / "harm").exists()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 import os
 import zipfile
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from typing import IO
 
 import numpy as np
 
+from vknn.npy_header import read_checked_header
 from vknn.pictures import UnreadableFileError, refuse_endless
 
 #: Bytes of all arrays of a file at most.
@@ -88,15 +88,7 @@ def _members(
 
 def _check_size(file: IO[bytes], there: int, name: str) -> None:
     """Check that an array's header asks for what its member has. Raises ValueError."""
-    version = np.lib.format.read_magic(file)
-    readers = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }
-    if version not in readers:
-        raise ValueError(f"array {name!r} is of version {version} of the format")
-    shape, _, dtype = readers[version](file)
-    if dtype.hasobject:
-        raise ValueError(f"array {name!r} holds objects, which are never unpickled")
-    if math.prod(shape) * dtype.itemsize > there - file.tell():
-        raise ValueError(f"array {name!r} is cut off: {dtype}{list(shape)} in {there} bytes")
+    try:
+        read_checked_header(file, there)
+    except ValueError as error:
+        raise ValueError(f"array {name!r}: {error}") from error

@@ -12,7 +12,7 @@ import numpy as np
 from vknn import bfloat16
 from vknn.errors import VknnError
 from vknn.named_files import named
-from vknn.npy_header import read_header
+from vknn.npy_header import read_checked_header
 
 _NUMPY = {"bfloat16": "uint16", "bool": "bool"}
 
@@ -59,16 +59,11 @@ def read_array(folder: Path, name: str, dtype: np.dtype, count: int) -> np.ndarr
     path = regular_file(folder, name)
     try:
         with open(path, "rb") as file:
-            shape, fortran, found = read_header(file)
-            size = os.fstat(file.fileno()).st_size - file.tell()
-            if found.hasobject:
-                raise ValueError("it holds Python objects, which are never read")
+            shape, fortran, found = read_checked_header(file, os.fstat(file.fileno()).st_size)
             if found != dtype or fortran or math.prod(shape) != count:
                 raise ValueError(
                     f"it holds {found}{list(shape)}, where {count} elements of {dtype} are expected"
                 )
-            if size < count * dtype.itemsize:
-                raise ValueError(f"it is cut off: {size} of {count * dtype.itemsize} bytes")
             return np.fromfile(file, dtype, count)
     except (ValueError, TypeError, EOFError, SyntaxError) as error:
         raise VknnError(f"{path}: {error}") from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import math
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from vknn.errors import InputError, VknnError
-from vknn.npy_header import read_header
+from vknn.npy_header import read_checked_header
 from vknn.scale.archives import KEY, UnreadError, archive_columns
 from vknn.scale.optional import arrow, arrow_part
 from vknn.scale.reading import (
@@ -288,10 +287,5 @@ def _heads(source: RecordSource, path: str) -> dict[str, _Head]:
 
 def _head(file: Any, size: int) -> _Head:
     """The header of an array in a file of so many bytes. Raises ValueError where it is none."""
-    shape, _, dtype = read_header(file)
-    if dtype.hasobject:
-        raise ValueError("it holds Python's objects, and numbers are read")
-    left = size - file.tell()
-    if math.prod(shape) * dtype.itemsize > left:
-        raise ValueError(f"it is cut off: {left} bytes for {dtype}{list(shape)}")
+    shape, _, dtype = read_checked_header(file, size)
     return shape, dtype
