@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -121,11 +121,7 @@ class RayRun(JobRun):
         """The source without pictures that have rows: Ray would read them to leave them out."""
         if not self._is_parted:
             return self.source
-        pairs = zip(self.source.paths, self.source.sizes, strict=True)
-        left = [(path, size) for path, size in pairs if path not in self.done]
-        return replace(
-            self.source, paths=tuple(p for p, _ in left), sizes=tuple(s for _, s in left)
-        )
+        return self.source.where(lambda path: path not in self.done)
 
     @property
     def _is_parted(self) -> bool:

@@ -8,7 +8,7 @@ import os
 import posixpath
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -62,6 +62,12 @@ class RecordSource:
     def place(self, path: str) -> str:
         """The path of a file in the filesystem, whatever folder a process works in."""
         return os.path.join(self.root, path) if self.is_local else path
+
+    def where(self, is_wanted: Callable[[str], bool]) -> RecordSource:
+        """The source with some of its files."""
+        pairs = zip(self.paths, self.sizes, strict=True)
+        left = [(path, size) for path, size in pairs if is_wanted(path)]
+        return replace(self, paths=tuple(p for p, _ in left), sizes=tuple(size for _, size in left))
 
     @property
     def is_local(self) -> bool:
@@ -162,11 +168,10 @@ def without_answers(source: RecordSource, filesystem: Any, path: str) -> RecordS
     own = {folder for folder in folders if f"{os.path.realpath(folder)}/".startswith(inside)}
     if not own:
         return source
-    pairs = zip(source.paths, source.sizes, strict=True)
-    left = [(p, size) for p, size in pairs if os.path.dirname(source.place(p)) not in own]
-    if not left:
+    left = source.where(lambda p: os.path.dirname(source.place(p)) not in own)
+    if not left.paths:
         raise InputError(f"{source.given[0]} holds the answers' own files: give another folder")
-    return replace(source, paths=tuple(p for p, _ in left), sizes=tuple(size for _, size in left))
+    return left
 
 
 def place_of(text: str) -> tuple[Any, str]:
