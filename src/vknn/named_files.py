@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO
@@ -52,6 +53,14 @@ def replacing(path: str | os.PathLike[str], *, whole: bool = False) -> Iterator[
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
+
+
+def temporary_folder(prefix: str = "vknn-") -> tempfile.TemporaryDirectory[str]:
+    """A folder that goes away with its block, without an error where a file in it is in use.
+
+    Windows removes no file that is mapped into memory, as weights are until the last array is gone.
+    """
+    return tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
 
 
 def is_endless(path: str | os.PathLike[str]) -> bool:

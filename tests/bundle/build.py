@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import hashlib
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -43,11 +43,19 @@ def built(
     folder = CACHE / "runner" / _key(command, sources)
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / name
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(folder):
         if not target.exists():
             _compile([*command, *map(str, sources), "-ldl", "-lm"], target)
     return target
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """A block for one process at a time; skips the test on Windows, which has other locks."""
+    fcntl = pytest.importorskip("fcntl")
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _compile(command: list[str], target: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import importlib.util
 import os
@@ -59,8 +58,7 @@ def zig(target: str, sources: Sequence[Path], flags: Sequence[str], name: str) -
         contents.update(path.read_bytes())
     folder = build.CACHE / "runner" / f"{target}-{contents.hexdigest()[:16]}"
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with build.locked(folder):
         if not (folder / name).exists():
             part = folder / "part" / name  # a library for Windows has its name in it
             part.parent.mkdir(exist_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from vknn import environment
 from vknn.cli.inputs import add_image_arguments
 from vknn.errors import InputError, VknnError
 from vknn.formats.layer_files import run_layer_files
+from vknn.named_files import temporary_folder
 from vknn.precision import ARITHMETICS, PRECISIONS, names_file
 from vknn.session import Session, by_signature
 from vknn.tool_inputs import needed_inputs
@@ -150,7 +150,7 @@ def model_files(args: argparse.Namespace) -> Iterator[ModelFiles]:
         raise VknnError("--random-weights is for ncnn .param and .param.bin files")
     from vknn.formats.ncnn.random_weights import write_random_weights
 
-    with tempfile.TemporaryDirectory(prefix="vknn-") as folder:
+    with temporary_folder() as folder:
         weights = Path(folder) / "random.bin"
         write_random_weights(args.model, weights)
         yield ModelFiles(args.model, weights)

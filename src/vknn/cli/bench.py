@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from vknn.cli.arguments import (
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import progress, show, write_json
 from vknn.errors import VknnError
+from vknn.named_files import temporary_folder
 from vknn.profiling import Limits, bench, measure_limits
 from vknn.profiling.bench import PEERS
 from vknn.profiling.remembered import remember_limits
@@ -120,7 +120,7 @@ def _remembered(device: Device, limits: Limits) -> tuple[Path | None, VknnError 
 def _empty_caches() -> Iterator[None]:
     """New folders for what is compiled; the driver reads its variable when a device is opened."""
     before = {name: os.environ.get(name) for name in _CACHES}
-    with tempfile.TemporaryDirectory(prefix="vknn-") as folder:
+    with temporary_folder() as folder:
         try:
             os.environ.update(dict.fromkeys(_CACHES, folder))
             yield

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from vknn.errors import ModelFormatError, VknnError
+from vknn.named_files import temporary_folder
 
 #: A path, the contents of a file, or an open file.
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
@@ -74,8 +75,7 @@ class WrittenSources:
         contents = [_contents(source) if is_in_memory(source) else None for source, _ in sources]
         if not any(data is not None for data in contents):
             return [source for source, _ in sources]
-        # Where files are in use they cannot be removed on every system.
-        self._folder = tempfile.TemporaryDirectory(prefix="vknn-", ignore_cleanup_errors=True)
+        self._folder = temporary_folder()
         found: list[Any] = []
         for (source, name), data in zip(sources, contents, strict=True):
             if data is None:

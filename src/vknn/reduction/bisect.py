@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ from vknn import environment
 from vknn.errors import VknnError
 from vknn.formats.layer_files import run_layer_files
 from vknn.lowering.choose.candidates import kernel_switch
+from vknn.named_files import temporary_folder
 from vknn.precision import check_uniform
 from vknn.reduction.bisect_report import BisectReport
 from vknn.reduction.cases import GraphCase, stages
@@ -95,7 +95,7 @@ def bisect(
     with Session(model, weights, device="numpy") as session:
         cases = stages(session, complete_feeds(session, inputs, shapes, seed))
     with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="vknn-bisect-"))
+        folder = stack.enter_context(temporary_folder("vknn-bisect-"))
         judge: Judge = CommandJudge(check, timeout) if check else ChildJudge(setting, timeout)
         stack.enter_context(judge)
         case, failure = first_failing(judge, cases, Path(folder) / "whole", progress)

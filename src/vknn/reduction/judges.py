@@ -15,13 +15,12 @@ from typing import Any
 from vknn import environment
 from vknn.errors import DeviceError, VknnError
 from vknn.forked_work import signal_name
+from vknn.reduction.spawned import IMPORTS
 from vknn.reduction.verdict import Verdict
 from vknn.reduction.worker import Begin, TrialSetting, Try
 from vknn.tuning.child import Child, ChildError
 
 _MODULE = "vknn.reduction.worker"
-#: Seconds that a process may take to import vknn on a busy machine.
-_IMPORTS = 60.0
 #: What shells answer for commands that are not there or cannot be run.
 _NO_COMMAND = (126, 127)
 #: Characters of a command's last line that are shown.
@@ -92,7 +91,7 @@ class ChildJudge(Judge):
         """An answer, whatever happens; a child that failed is gone afterwards."""
         assert self._child is not None
         try:
-            return self._child.ask(request, self._timeout + _IMPORTS)
+            return self._child.ask(request, self._timeout + 2 * IMPORTS)
         except ChildError as error:
             self._child = None
             return Verdict("died", str(error)).to_dict()
@@ -164,8 +163,9 @@ class CommandJudge(Judge):
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End of a command and of all that it began."""
-    with contextlib.suppress(OSError):
-        os.killpg(process.pid, signal.SIGKILL)
+    if hasattr(os, "killpg"):  # Windows has no groups of processes
+        with contextlib.suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
     process.kill()
     process.wait()
     if process.stdout is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
@@ -17,6 +16,7 @@ from vknn.errors import VknnError
 from vknn.formats.graph_folder.writer import ARRAYS, GRAPH, save
 from vknn.formats.layer_files import run_layer_files
 from vknn.graph import format_graph
+from vknn.named_files import temporary_folder
 from vknn.precision import check_uniform
 from vknn.reduction.cases import GraphCase, stages
 from vknn.reduction.judges import ChildJudge, CommandJudge, Judge, device_facts
@@ -106,7 +106,7 @@ def reduce(
     with Session(model, weights, device="numpy") as session:
         cases = stages(session, complete_feeds(session, inputs, shapes, seed))
     with ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="vknn-reduce-"))
+        folder = stack.enter_context(temporary_folder("vknn-reduce-"))
         judge: Judge = CommandJudge(check, timeout) if check else ChildJudge(setting, timeout)
         stack.enter_context(judge)
         case, failure = first_failing(judge, cases, Path(folder) / "case", progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from vknn.lowering.choose.candidates import make_problem
 from vknn.lowering.choose.tuned_choices import problem_key, problem_of_choice
 from vknn.opening import choose_device
 from vknn.program import Program
+from vknn.reduction.spawned import Spawned
 from vknn.reduction.verdict import Verdict
 from vknn.runtime import Device
 from vknn.runtime.quirks import QUIRKS
@@ -74,11 +76,12 @@ class Try:
 
 
 class ForkingWorker:
-    """Worker that has each setting of the environment tried by a forked process of its own."""
+    """Worker that has each setting of the environment tried by a process of its own, forked if it
+    can be."""
 
     def __init__(self) -> None:
         self._trials = CaseTrials(TrialSetting())
-        self._forked: Forked | None = None
+        self._forked: Forked | Spawned | None = None
 
     def answer(self, request: Begin | Try) -> dict[str, Any]:
         """Facts about the device, or an outcome; "failed" says why the layers' files failed."""
@@ -98,7 +101,10 @@ class ForkingWorker:
             self._forked.close()
             self._forked = None
         if self._forked is None:
-            self._forked = Forked(self._trials.answer, variables)
+            if hasattr(os, "fork"):
+                self._forked = Forked(self._trials.answer, variables)
+            else:
+                self._forked = Spawned(self._trials.setting, variables)
         answer = self._forked.ask(folder, timeout)
         if isinstance(answer, Ended):
             self._forked = None

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Mapping
 from typing import Any
 
 from vknn.tuning.worker import HEAD
@@ -21,16 +22,26 @@ EXIT_SECONDS = 10.0
 
 
 class ChildError(Exception):
-    """The worker died or did not answer; the text says which."""
+    """The worker died or did not answer; the text says which.
+
+    ``code``: its exit code as of subprocess, None where it did not answer.
+    """
+
+    def __init__(self, text: str, code: int | None = None) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 class Child:
     """A worker. Not usable any more once :meth:`ask` has raised.
 
-    ``module``: its ``main`` is what the process does.
+    ``module``: its ``main`` is what the process does. ``variables``: of its environment, besides
+    those of this process.
     """
 
-    def __init__(self, module: str = "vknn.tuning.worker") -> None:
+    def __init__(
+        self, module: str = "vknn.tuning.worker", variables: Mapping[str, str] | None = None
+    ) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         # The parent's own path, so that classes of its modules can be unpickled.
         path = os.pathsep.join(p or os.getcwd() for p in sys.path)
@@ -39,7 +50,7 @@ class Child:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env={**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"},
+            env={**os.environ, **(variables or {}), "PYTHONPATH": path, "PYTHONSAFEPATH": "1"},
         )
         self._answers: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         threading.Thread(target=self._listen, daemon=True).start()
@@ -61,7 +72,7 @@ class Child:
         except BrokenPipeError:
             line = None
         if line is None:
-            raise ChildError(self._exit_report())
+            raise ChildError(self._exit_report(), self._process.returncode)
         return dict(json.loads(line))
 
     def close(self) -> None:

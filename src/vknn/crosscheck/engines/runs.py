@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from vknn.crosscheck.kept_inputs import without_objects, write_npz
 from vknn.crosscheck.npz_files import load_npz
 from vknn.errors import VknnError
 from vknn.formats import Model
+from vknn.named_files import temporary_folder
 from vknn.printable import one_line
 from vknn.run_limits import checked_seconds
 
@@ -61,7 +61,7 @@ def run_engine(
     """
     kind = ENGINES[name]
     file, seconds = check_engine(kind, model), checked_seconds(timeout)
-    with tempfile.TemporaryDirectory(prefix="vknn-") as place:
+    with temporary_folder() as place:
         folder = Path(place)
         with open(folder / "inputs.npz", "wb") as inputs:
             write_npz(inputs, {n: without_objects(n, np.asarray(a)) for n, a in feeds.items()})

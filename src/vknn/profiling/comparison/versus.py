@@ -10,7 +10,6 @@ import os
 import shlex
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from functools import cached_property
 from pathlib import Path
 
 from vknn.errors import VknnError
+from vknn.named_files import temporary_folder
 from vknn.printable import one_line
 from vknn.profiling.comparison.compare import compare
 from vknn.profiling.comparison.result import ProfileComparison
@@ -115,7 +115,7 @@ def versus(
     own = ProfiledSetting(_sources(), tuple(arguments))
     settings = {"before": own, "after": _other(own, other)}
     _refuse(settings["after"].arguments)
-    with tempfile.TemporaryDirectory(prefix="vknn-") if keep is None else nullcontext(keep) as top:
+    with temporary_folder() if keep is None else nullcontext(keep) as top:
         files: dict[str, list[Path]] = {}
         for side in settings:
             folder = Path(top) / side
