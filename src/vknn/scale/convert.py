@@ -109,7 +109,7 @@ def _array(name: str, column: Any) -> np.ndarray:
     type_ = column.type
     if isinstance(type_, pa.FixedShapeTensorType):
         width = int(np.prod(type_.shape))
-        dtype = np.dtype(type_.value_type.to_pandas_dtype())
+        dtype = pa.array([], type_.value_type).to_numpy(zero_copy_only=False).dtype
         if column.null_count and dtype.kind != "f":
             raise _no_nulls(name)
         rows = np.full((len(column), width), np.nan if dtype.kind == "f" else 0, dtype)

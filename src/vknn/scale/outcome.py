@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from vknn.errors import VknnError
+from vknn.host_memory import peak_memory
 from vknn.scale.optional import arrow
 from vknn.scale.options import ERROR
 from vknn.scale.report import DeviceReport, Report
@@ -167,13 +167,3 @@ def error_type() -> Any:
     """The Arrow type of :func:`error_row`."""
     pa = arrow()
     return pa.struct([("type", pa.string()), ("message", pa.string()), ("attempts", pa.int32())])
-
-
-def peak_memory() -> int:
-    """Bytes of memory that this process had at most; 0 where that is not told."""
-    try:
-        import resource
-    except ImportError:
-        return 0
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(peak if sys.platform == "darwin" else 1024 * peak)

@@ -15,6 +15,7 @@ from typing import Any
 
 from vknn import __version__
 from vknn.errors import DeviceError, DeviceLostError, DeviceTimeoutError, VknnError
+from vknn.host_memory import peak_memory
 from vknn.runtime import devices
 from vknn.scale.accelerators import assigned_device
 from vknn.scale.attempt_note import AttemptNote
@@ -27,7 +28,7 @@ from vknn.scale.layout import JobLayout
 from vknn.scale.model_files import ModelCopy
 from vknn.scale.optional import ray_module
 from vknn.scale.options import NUMPY, Predictor
-from vknn.scale.outcome import JobError, last_error, peak_memory
+from vknn.scale.outcome import JobError, last_error
 from vknn.scale.packed import is_packed, unpacked
 from vknn.scale.portions import USUAL, Portions
 from vknn.scale.ray_metrics import WorkerMetrics
