@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -361,4 +360,6 @@ def test_notes(tmp_path: Path) -> None:
 
 def test_limits_are_the_childs_alone() -> None:
     """The test of a full disk left this process as it was."""
+    import resource
+
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] != 8_000
