@@ -11,6 +11,7 @@ from tests.coreml_writer import layer, model
 from tests.tflite_writer import Net as Tflite
 
 import vknn
+from vknn.host_memory import peak_memory
 
 WHOLE = model([layer("softmaxND", axis=-1)], {"x": (3,)}).SerializeToString()
 
