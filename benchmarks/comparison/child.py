@@ -7,7 +7,6 @@ Run as ``python -m comparison.child JOB``: a JSON object with "kind", what that 
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from collections import defaultdict
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from vknn.errors import VknnError
+from vknn.host_memory import peak_memory
 from vknn.profiling import measure_limits, profile
 from vknn.profiling.bench import difference
 from vknn.profiling.peer import NcnnPeer
@@ -97,7 +97,7 @@ def first(job: Job) -> dict[str, Any]:
         seconds = time.perf_counter() - begin
         for _ in range(job["again"]):
             run(feeds)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = peak_memory()
     return {"seconds": seconds, "rss": peak}
 
 

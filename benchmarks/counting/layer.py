@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,18 @@ class Unbuildable(Exception):
     """The reason why the layer cannot be built on this machine."""
 
 
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """A block for one process at a time. Raises Unbuildable on Windows, which has other locks."""
+    try:
+        import fcntl
+    except ImportError:
+        raise Unbuildable("needs files that can be locked as on Linux") from None
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def built(cache: Path, layer: Layer = CALLS) -> Path:
     """The folder with the layer and its manifest, made under ``cache`` unless newer than the
     sources. Raises Unbuildable."""
@@ -51,8 +64,7 @@ def built(cache: Path, layer: Layer = CALLS) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     shared.mkdir(parents=True, exist_ok=True)
     library = folder / layer.library
-    with (shared / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(shared):
         newest = max(path.stat().st_mtime for path in layer.sources.iterdir())
         if not library.exists() or library.stat().st_mtime < newest:
             _compile(layer, library, headers(shared))

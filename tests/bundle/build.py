@@ -6,12 +6,11 @@ import functools
 import hashlib
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from benchmarks.counting.layer import Unbuildable, headers
+from benchmarks.counting.layer import Unbuildable, headers, locked
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNNER = ROOT / "runner"
@@ -47,15 +46,6 @@ def built(
         if not target.exists():
             _compile([*command, *map(str, sources), "-ldl", "-lm"], target)
     return target
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """A block for one process at a time; skips the test on Windows, which has other locks."""
-    fcntl = pytest.importorskip("fcntl")
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _compile(command: list[str], target: Path) -> None:

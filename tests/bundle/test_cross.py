@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.counting.layer import locked
 from tests.bundle import build
 from tests.bundle.networks import MODELS
 from tests.small_model import write_small_model
@@ -58,7 +59,7 @@ def zig(target: str, sources: Sequence[Path], flags: Sequence[str], name: str) -
         contents.update(path.read_bytes())
     folder = build.CACHE / "runner" / f"{target}-{contents.hexdigest()[:16]}"
     folder.mkdir(parents=True, exist_ok=True)
-    with build.locked(folder):
+    with locked(folder):
         if not (folder / name).exists():
             part = folder / "part" / name  # a library for Windows has its name in it
             part.parent.mkdir(exist_ok=True)
