@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import signal
 import subprocess
 from abc import ABC, abstractmethod
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from vknn import environment
+from vknn.command_words import command_words
 from vknn.errors import DeviceError, VknnError
 from vknn.forked_work import signal_name
 from vknn.reduction.spawned import IMPORTS
@@ -116,7 +116,7 @@ class CommandJudge(Judge):
     def __init__(self, command: str, timeout: float) -> None:
         self._timeout, self.facts = timeout, {}
         try:
-            self._words = shlex.split(command)
+            self._words = command_words(command)
         except ValueError as error:
             raise VknnError(f"--check {command!r}: {error}") from None
         if not self._words:

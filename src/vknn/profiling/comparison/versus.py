@@ -7,7 +7,6 @@ its memory and its threads. So what is compared are ratios of neighbours, of man
 from __future__ import annotations
 
 import os
-import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from vknn.command_words import command_words
 from vknn.errors import VknnError
 from vknn.named_files import temporary_folder
 from vknn.printable import one_line
@@ -150,7 +150,7 @@ def _refuse(arguments: Sequence[str]) -> None:
 def _other(own: ProfiledSetting, text: str) -> ProfiledSetting:
     """The second side's setting."""
     try:
-        words = shlex.split(text)
+        words = command_words(text)
     except ValueError as error:
         raise VknnError(f"--versus {text!r}: {error}") from None
     if not words:
