@@ -207,7 +207,8 @@ def test_a_matrix_larger_than_a_shader_can_see_is_multiplied_in_parts(transposed
     expected = np.maximum(a @ matrix + (array(120) if bias else 0), 0)
     np.testing.assert_allclose(program.run({"x": a})["y"], expected, rtol=1e-4, atol=1e-5)
     assert set(program.placement.values()) == {"vulkan"}
-    assert sum(isinstance(n.op, MatMul) for n in program.graph.nodes) > 2
+    parts = [n.op for n in program.graph.nodes if isinstance(n.op, Fused)]
+    assert len(parts) > 2
     program.close()
     device.close()
 
@@ -240,4 +241,42 @@ def test_a_small_matrix_is_not_split():
     g = GraphBuilder()
     x = g.input("x", TensorType((3, 37)))
     graph = g.finish({"y": g.add(MatMul(), x, g.constant(array(37, 8)), None)})
-    assert split_columns(graph.nodes[0], 1 << 27) is None
+    assert split_columns(graph.nodes[0], 1 << 27, half=False) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "room", "half", "widths"),
+    [
+        (25088, 4096, 1 << 27, False, [1024] * 4),  # VGG-16's first layer of 411 MB
+        (25088, 4096, 1 << 27, True, [2048] * 2),
+        (100, 1000, 256 * 1000, False, [384, 384, 232]),  # a remainder, and rows as of whole tiles
+        (37, 120, 8192, False, [24] * 5),  # a tile does not fit
+        (37, 120, 1 << 16, True, None),
+        (1 << 20, 8, 1 << 12, False, None),  # not a column fits
+    ],
+)
+def test_a_large_matrix_is_split_into_as_few_equal_parts_as_its_bytes_allow(
+    rows, columns, room, half, widths
+):
+    matrix = np.broadcast_to(np.float32(1), (rows, columns))
+    g = GraphBuilder()
+    x = g.input("x", TensorType((1, rows)))
+    op = Fused(MatMul(), (FusedStep(Relu()),))
+    (node,) = g.finish({"y": g.add(op, x, g.constant(matrix, "b"), None)}).nodes
+    parts = split_columns(node, room, half)
+    if widths is None:
+        assert parts is None
+        return
+    *products, joined = parts
+    assert [p.output_types[0].dims[-1] for p in products] == widths
+    assert all(isinstance(p.op, Fused) for p in products)
+    assert joined.inputs == tuple(p.outputs[0] for p in products)
+
+
+def test_steps_that_read_tensors_are_done_behind_the_parts():
+    g = GraphBuilder()
+    x, z = g.input("x", TensorType((3, 37))), g.input("z", TensorType((3, 120)))
+    op = Fused(MatMul(), (FusedStep(Add(), operand=0),))
+    (node,) = g.finish({"y": g.add(op, x, g.constant(array(37, 120)), None, z)}).nodes
+    assert split_columns(node, 8192, half=False) is None
+    assert split_columns(unfuse(node)[0], 8192, half=False) is not None

@@ -114,10 +114,14 @@ class _Kernels:
         if isinstance(node.op, Chain):
             parts = unchain(node)
         elif isinstance(node.op, Fused):
-            parts = unfuse(node)
+            parts = self._columns(node) or unfuse(node)
         else:
-            parts = spell_out(node) or split_columns(node, self._limits.max_storage_buffer_range)
+            parts = spell_out(node) or self._columns(node)
         return [node] if parts is None else [p for part in parts for p in self.parts(part)]
+
+    def _columns(self, node: Node) -> list[Node] | None:
+        assert self._limits is not None
+        return split_columns(node, self._limits.max_storage_buffer_range, self._options.half)
 
 
 def _name_apart(graph: Graph) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.bad_drivers import STAGES, library, manifest, vknn, working
 from tests.runtime.test_faults import LAYER, layer
-from tests.small_model import write_small_model
+from tests.small_model import SHAPE, write_small_model
 
 from vknn.cli import main
 from vknn.runtime.vulkan import drivers
@@ -161,6 +165,59 @@ def test_a_compiler_that_does_not_return(call: str, work: str, way: str, tmp_pat
     assert vknn(*given, drivers=working()).returncode == 0  # without the fault
 
 
+#: A program that is vknn, with a driver that does not return where it compiles some kernels.
+BAD_COMPILER = """
+import signal, sys, time
+from vknn.cli import main
+from vknn.runtime import pipelines, refusals
+_, kernels, way, *arguments = sys.argv
+compile_all = pipelines.Pipelines._compile
+def compile_some(self, infos, handles, dispatches):
+    for dispatch in dispatches:
+        if dispatch.kernel in kernels.split(",") and not refusals.refusal(dispatch):
+            with self.compiling(dispatch):
+                signal.raise_signal(signal.SIGSEGV) if way == "crash" else time.sleep(100)
+    return compile_all(self, infos, handles, dispatches)
+pipelines.Pipelines._compile = compile_some
+sys.exit(main(arguments))
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernels", "way", "layers"),
+    [
+        ("convolution/conv", "crash", ["conv1"]),
+        ("matmul/row,reduction/softmax", "crash", ["fc", "prob"]),
+        pytest.param("convolution/conv", "hang", ["conv1"], marks=pytest.mark.slow),
+    ],
+)
+def test_the_profile_goes_on_without_what_a_compiler_ends_at(
+    kernels: str, way: str, layers: list[str], tmp_path: Path
+) -> None:
+    model = str(write_small_model(tmp_path))
+    given = (model, "--static", "--json", "--device", "vulkan", "--time-limit", "5")
+    done = subprocess.run(
+        [sys.executable, "-c", BAD_COMPILER, kernels, way, "profile", *given],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    whole = json.loads(vknn("profile", *given, drivers=working()).stdout)["dispatches"]
+    found = json.loads(done.stdout)["dispatches"]
+    assert [d["layers"] for d in found] == [d["layers"] for d in whole]
+    lost = [d for d in found if "not compiled" in d["flags"]]
+    assert sorted({layer for d in lost for layer in d["layers"]}) == layers
+    kept = [d for d in found if d not in lost]
+    assert all(d in whole for d in kept)
+    how = "crashed (SIGSEGV)" if way == "crash" else "gave no answer within 5 s"
+    lines = done.stderr.splitlines()
+    assert len(lines) == len(layers)
+    for line, kernel, name in zip(lines, kernels.split(","), layers, strict=True):
+        assert f": compiling {kernel} ({name}" in line and f": the driver {how}; " in line
+
+
 @pytest.mark.parametrize("way", ["crash", "hang"])
 def test_a_driver_that_the_profile_does_not_reach(way: str, tmp_path: Path) -> None:
     """Nobody knows then which it is: `vknn devices` does."""
@@ -189,3 +246,64 @@ def test_a_layer_at_fault_is_no_driver() -> None:
 def test_time_limits(seconds: str, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command, "--time-limit", seconds]) == 2
     assert "--time-limit takes a number of seconds above 0" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["run", "verify", "bench", "dump"])
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("vkCreateDevice", ": opening the device: the driver crashed (SIGSEGV)"),
+        ("vkCreateComputePipelines", ": the driver crashed (SIGSEGV)"),
+        ("vkQueueSubmit", ": most likely its driver crashed (SIGSEGV)"),
+    ],
+)
+def test_commands_say_what_a_driver_was_at(
+    command: str, call: str, told: str, tmp_path: Path
+) -> None:
+    model = str(write_small_model(tmp_path))
+    data = tmp_path / "data.npy"
+    np.save(data, np.ones(SHAPE, np.float32))
+    more = ("-o", str(tmp_path / "tensors.npz")) if command == "dump" else ()
+    given = (command, model, "--input", str(data), *more)
+    done = vknn(*given, drivers=working(), variables=faulty(call, 1, "crash"))
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    device = names(vknn("devices", "--json", drivers=working()).stdout)[0]
+    assert line.startswith(f"vknn: error: {model}: {device}: ")
+    assert line.endswith(f"{told}; update it, or choose another device")
+    if call == "vkCreateComputePipelines":
+        assert f": {device}: compiling " in line
+    if call == "vkQueueSubmit":
+        assert f": {device}: after compiling " in line
+
+
+@pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("group", [False, True])
+def test_commands_end_when_they_are_told(signal_: signal.Signals, group: bool) -> None:
+    """By a terminal, which tells their children, too, and by others, which do not know of these."""
+    program = (
+        "import sys, time\n"
+        "from vknn.cli import bench, main\n"
+        "def work(args):\n"
+        "    print('begun', flush=True)\n"
+        "    time.sleep(100)\n"
+        "bench.run = work\n"
+        "sys.argv = ['vknn', 'bench', 'net.param']\n"
+        "sys.exit(main())\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "begun\n"
+            (os.killpg if group else os.kill)(process.pid, signal_)
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    interrupted = signal_ == signal.SIGINT
+    assert said == ("vknn: stopped\n" if interrupted else "")
+    assert process.returncode == 128 + signal_

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -12,8 +13,8 @@ from typing import Any
 import pytest
 
 import vknn
-from vknn.cli.watched import DriverFault, watched
-from vknn.runtime import driver_watch
+from vknn.cli.watched import DriverFault, watched, watched_on
+from vknn.runtime import driver_watch, refusals
 
 if not hasattr(os, "fork"):
     pytest.skip("needs forks", allow_module_level=True)
@@ -101,7 +102,8 @@ def test_a_crash_between_calls() -> None:
             pass
         os.kill(os.getpid(), signal.SIGSYS)
 
-    with pytest.raises(DriverFault, match=r"^GPU: after opening: the driver crashed \(SIGSYS\)"):
+    said = r"^GPU: after opening: most likely its driver crashed \(SIGSYS\)"
+    with pytest.raises(DriverFault, match=said):
         forked(work)
 
 
@@ -131,3 +133,61 @@ def test_a_process_that_uses_drivers_does_it_itself(monkeypatch: pytest.MonkeyPa
     """Drivers do not work in the fork of a process that has them open."""
     monkeypatch.setattr("vknn.cli.watched.instance.in_use", lambda: True)
     assert watched(os.getpid, 1.0) == os.getpid()
+
+
+def _compiled(*bad: str, beside: bool = False) -> list[str]:
+    """Names of pipelines that are compiled one after the other, with a driver that crashes at the
+    ``bad`` ones; ``beside``: while another thread compiles, too, where that is allowed."""
+    left = []
+    with contextlib.ExitStack() as stack:
+        if beside and not refusals.one_at_a_time:
+            begun, done = threading.Event(), threading.Event()
+
+            def compile_beside() -> None:
+                with driver_watch.at("GPU", "compiling beside"):
+                    begun.set()
+                    done.wait()
+
+            threading.Thread(target=compile_beside, daemon=True).start()
+            stack.callback(done.set)
+            begun.wait()
+        for name in ("a", "b", "c"):
+            if f"compiling {name}" in refusals.refused:
+                continue
+            with driver_watch.at("GPU", f"compiling {name}"):
+                if name in bad:
+                    signal.raise_signal(signal.SIGSYS)
+            left.append(name)
+    return left
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_it_goes_on_without_pipelines_that_a_driver_crashes_at(
+    beside: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("vknn.cli.watched.instance.in_use", lambda: False)
+    left, faults = watched_on(lambda: _compiled("a", "c", beside=beside), 60)
+    assert left == ["b"]
+    assert [str(fault).split(";")[0] for fault in faults] == [
+        "GPU: compiling a: the driver crashed (SIGSYS)",
+        "GPU: compiling c: the driver crashed (SIGSYS)",
+    ]
+    assert not refusals.refused and not refusals.one_at_a_time  # of the forked processes
+
+
+def test_it_does_not_go_on_where_that_does_not_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vknn.cli.watched.instance.in_use", lambda: False)
+
+    def work() -> None:
+        with driver_watch.at("GPU", "compiling a"):
+            signal.raise_signal(signal.SIGSYS)
+
+    with pytest.raises(DriverFault, match="^GPU: compiling a: the driver crashed"):
+        watched_on(work, 60)
+
+    def opening() -> None:
+        with driver_watch.at("GPU", "opening the device"):
+            signal.raise_signal(signal.SIGSYS)
+
+    with pytest.raises(DriverFault, match="^GPU: opening the device: "):
+        watched_on(opening, 60)

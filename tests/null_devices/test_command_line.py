@@ -93,3 +93,15 @@ def test_auto_never_means_it(model: Path) -> None:
     done = vknn("run", str(model), "--input", data, "--null-device", "--json")
     assert json.loads(done.stdout)["device"] == "NumPy"
     assert "no Vulkan device, running on NumPy" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["reduce", "bisect"])
+def test_nothing_is_judged_by_what_it_computes(command: str, model: Path, tmp_path: Path) -> None:
+    more = ["-o", str(tmp_path / "least")] if command == "reduce" else []
+    for allowed in ([], ["--null-device"]):
+        done = on_the_model(command, model, *more, *allowed)
+        assert done.returncode == 1 and done.stdout == ""
+        said = "is a null device: nothing is computed" if allowed else "computes nothing"
+        assert said in done.stderr and not list(tmp_path.iterdir())
+    done = on_the_model(command, model, *more, "--null-device", "--check", "true")
+    assert done.returncode == 0, done.stderr  # the command finds nothing

@@ -101,6 +101,10 @@ ELSEWHERE = {
     "--null-device, allow it)": (
         "runtime/test_device_selection.py::test_null_devices_are_never_taken_for_real_ones"
     ),
+    "{} is a null device: nothing is computed on it, so no result is right or wrong; choose "
+    "another device, or judge with --check": (
+        "null_devices/test_command_line.py::test_nothing_is_judged_by_what_it_computes"
+    ),
     "--fail-over: a dispatch has no modelled time, so there is no sum of them": (
         "profiling/test_static_files.py::test_what_does_not_go_together"
     ),

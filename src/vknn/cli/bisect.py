@@ -7,7 +7,7 @@ import argparse
 from vknn.cli.arguments import add_inputs, add_model, model_files, opened, shapes
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import progress, write_json
-from vknn.cli.reduce import add_judging, judging
+from vknn.cli.reduce import add_judging, judging, refuse_null
 from vknn.reduction import bisect
 
 
@@ -26,6 +26,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Bisection; the exit code is 1 where something fails, and 0 where nothing does."""
+    refuse_null(args)
     with opened(args, device="numpy") as session:
         feeds, sizes = read_feeds(args, session), shapes(args, session)
     with model_files(args) as files, progress("bisect", args.json) as tell:

@@ -37,13 +37,15 @@ COMMANDS = {
     "export": "write a model as a bundle, which a C program runs without Python",
     "tune": "time every kernel that a layer could use, and remember the fastest",
 }
+#: Commands that a child process does, so that a driver which crashes or hangs leaves a sentence.
+APART = {"run", "verify", "bench", "dump"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Command line: runs a command and gives the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     warnings.showwarning = _show_warning
-    return guarded(lambda: _run(arguments))
+    return guarded(lambda: _run(arguments, apart=argv is None))
 
 
 def guarded(work: Callable[[], int]) -> int:
@@ -67,15 +69,30 @@ def guarded(work: Callable[[], int]) -> int:
         return _complain(f"internal error: {text} (VKNN_DEBUG=1 shows where)", INTERNAL_ERROR)
 
 
-def _run(arguments: Sequence[str]) -> int:
-    """Run of the command that the arguments name."""
+def _run(arguments: Sequence[str], *, apart: bool) -> int:
+    """Run of the command that the arguments name.
+
+    ``apart``: the process is the command's, and a child may do the work in its place.
+    """
     parsed = _parsed(arguments)
     parsed.given = list(arguments)
     if getattr(parsed, "null_device", False):
         os.environ["VKNN_NULL_DEVICE"] = "1"
     model = getattr(parsed, "model", None)
     with naming(None if model is None else str(model)):
+        code = _child(parsed.command) if apart else None
+        if code is not None:
+            return code
         return int(import_module(f"vknn.cli.{_module(parsed.command)}").run(parsed) or 0)
+
+
+def _child(command: str) -> int | None:
+    """Exit code of the child that did a command's work; None where this process is to do it."""
+    if command not in APART:
+        return None
+    from vknn.cli import child  # which loads the runtime
+
+    return child.apart() if child.can_fork() else None
 
 
 def _module(command: str) -> str:

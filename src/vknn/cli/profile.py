@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from vknn.cli.arguments import add_inputs, add_model, add_runs, add_signature, opened, rows, shapes
 from vknn.cli.capture import add_capture, refuse_half_capture, run_capture
 from vknn.cli.compare import add_verdict
 from vknn.cli.compare_static import static_verdict
+from vknn.cli.complaints import FAILED, error_text
 from vknn.cli.counters import add_counters, counter_names, run_counters
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import progress, show, write_json
 from vknn.cli.profile_limits import measuring, note_missing, read_limits
 from vknn.cli.profile_modes import RUNS, WARMUP, mode_of
 from vknn.cli.versus import add_versus, refuse_alone, run_versus
-from vknn.cli.watched import add_time_limit, time_limit, watched
+from vknn.cli.watched import add_time_limit, time_limit, watched_on
 from vknn.errors import VknnError
 from vknn.profiling import ASSUMPTIONS, StaticProfile, profile, static, static_difference
 from vknn.profiling.comparison.turns import wait_for_turn
@@ -174,7 +176,7 @@ def _asks(args: argparse.Namespace, session: Session) -> bool:
 
 
 def _static(args: argparse.Namespace) -> int:
-    """The profile or the difference; 1 where that is above --fail-over."""
+    """The profile or the difference; 1 where that is above --fail-over, or pipelines lack."""
     factor = 1.0 if args.latencies is None else args.latencies
     if not 0 < factor <= _MOST_LATENCIES:
         raise VknnError(f"--latencies takes a number above 0, and at most {_MOST_LATENCIES:,}")
@@ -188,12 +190,16 @@ def _static(args: argparse.Namespace) -> int:
             feeds = read_feeds(args, session)
             return static(session, feeds, shapes=sizes, isa=args.isa, assumptions=assumed)
 
-    result = watched(profiled, limit)
+    result, faults = watched_on(profiled, limit)
+    for fault in faults:
+        print(f"vknn: error: {args.model}: {error_text(fault)}", file=sys.stderr)
     found = None if before is None else static_difference(before, result)
     if args.json:
         write_json((found or result).to_json())
     else:
         show(result.tables(args.limit) if found is None else found.table(args.limit))
+    if faults:
+        return FAILED
     if found is None or args.fail_over is None:
         return 0
     return static_verdict(found, args.fail_over, args.json)

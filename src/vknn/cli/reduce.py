@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,11 @@ from vknn.cli.arguments import add_inputs, add_model, disabled, model_files, ope
 from vknn.cli.complaints import STOPPED
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import progress, write_json
+from vknn.cli.watched import watched
+from vknn.errors import NullDeviceError
+from vknn.opening import choose_device
 from vknn.reduction import reduce
+from vknn.runtime.precompile import COMPILE_SECONDS
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +39,34 @@ def add(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds after which the best candidate so far is the result (600)",
     )
+
+
+def refuse_null(args: argparse.Namespace) -> None:
+    """Raises NullDeviceError where cases would be judged by what a null device computes."""
+    if args.check:
+        return
+    reason = watched(lambda: _null_device(args.device), COMPILE_SECONDS)
+    if reason is not None:
+        raise NullDeviceError(reason)
+
+
+def _null_device(selector: str) -> str | None:
+    """What is to be said of a null device that a selector means; None for other devices."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            device = choose_device(selector)
+        except NullDeviceError as error:
+            return str(error)
+    if device is None:
+        return None
+    with device:
+        if not device.snapshot.is_null:
+            return None
+        return (
+            f"{device.snapshot.name} is a null device: nothing is computed on it, so no result is "
+            "right or wrong; choose another device, or judge with --check"
+        )
 
 
 def add_judging(group: argparse._ActionsContainer) -> None:
@@ -67,6 +100,7 @@ def judging(args: argparse.Namespace) -> dict[str, Any]:
 
 def run(args: argparse.Namespace) -> int:
     """Reduction; the exit code is 1 where something fails, and 0 where nothing does."""
+    refuse_null(args)
     with opened(args, device="numpy") as session:
         feeds, sizes = read_feeds(args, session), shapes(args, session)
     with model_files(args) as files, progress("reduce", args.json) as tell:

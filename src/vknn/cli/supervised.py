@@ -8,14 +8,11 @@ import signal
 import sys
 from collections.abc import Callable
 
+from vknn.cli.child import STOPS, Parent
 from vknn.cli.complaints import STOPPED
 from vknn.errors import VknnError
+from vknn.forked_work import signal_name
 from vknn.scale.folder import Folder
-
-#: Signals by which users end a process, not drivers.
-_STOPS = {signal.SIGINT, signal.SIGTERM}
-#: prctl: the signal that a process gets when its parent ends (Linux).
-_PDEATHSIG = 1
 
 
 def supervised(output: str, work: Callable[[], int]) -> int:
@@ -26,42 +23,20 @@ def supervised(output: str, work: Callable[[], int]) -> int:
     """
     if not hasattr(os, "fork"):
         return work()
-    child, is_told = 0, False
-
-    def tell(*_: object) -> None:
-        nonlocal is_told
-        is_told = True
-        if child:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGTERM)
-
-    # Ctrl-C is the child's to answer, which gets it too; SIGTERM it gets of this process.
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    terminated = signal.signal(signal.SIGTERM, tell)
-    try:
-        while not is_told:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            child = os.fork()
-            if child == 0:
-                if before != signal.SIG_IGN:
+    with Parent() as parent:
+        while not parent.is_told:
+            if parent.fork() == 0:
+                if parent.interrupt != signal.SIG_IGN:
                     signal.signal(signal.SIGINT, _interrupted)
                 signal.signal(signal.SIGTERM, _terminated)
                 _be_child(work)
-            if is_told:  # before the child was known here
-                tell()
-            status = os.waitpid(child, 0)[1]
-            if os.WIFEXITED(status):
-                code = os.WEXITSTATUS(status)
-                return 128 + signal.SIGTERM if is_told and code == STOPPED else code
-            number = os.WTERMSIG(status)
-            if number in _STOPS:
-                return 128 + number
-            _note(output, number)
+            code = parent.wait()
+            if code >= 0:
+                return 128 + signal.SIGTERM if parent.is_told and code == STOPPED else code
+            if -code in STOPS:
+                return 128 - code
+            _note(output, signal_name(code))
         return 128 + signal.SIGTERM
-    finally:
-        signal.signal(signal.SIGINT, before)
-        signal.signal(signal.SIGTERM, terminated)
 
 
 def _interrupted(*_: object) -> None:
@@ -80,10 +55,6 @@ def _be_child(work: Callable[[], int]) -> None:
     """The work in the child, which ends with its exit code."""
     from vknn.cli.main import guarded
 
-    with contextlib.suppress(Exception):
-        import ctypes
-
-        ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
     code = guarded(work)
     with contextlib.suppress(Exception):
         sys.stdout.flush()
@@ -91,9 +62,8 @@ def _be_child(work: Callable[[], int]) -> None:
     os._exit(code)
 
 
-def _note(output: str, number: int) -> None:
+def _note(output: str, name: str) -> None:
     """Note of how the child ended. Raises VknnError where nothing says what it was computing."""
-    name = _name(number)
     folder = Folder(output)
     running = folder.running()
     if not running.get("now") or "exit" in running:  # which is there until something is begun
@@ -103,10 +73,3 @@ def _note(output: str, number: int) -> None:
         )
     folder.write_running({**running, "exit": name})
     print(f"vknn: the process was ended by {name}; another goes on", file=sys.stderr, flush=True)
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

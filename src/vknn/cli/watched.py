@@ -11,29 +11,33 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from vknn.cli.complaints import error_text
 from vknn.errors import DeviceError, VknnError
 from vknn.forked_work import Ended, Forked, signal_name, tell
 from vknn.printable import one_line
-from vknn.runtime import driver_watch
+from vknn.runtime import driver_watch, refusals
 from vknn.runtime.vulkan import instance
 
+#: Most pipelines at which a driver may crash or hang before it is given up.
+MOST_FAULTS = 16
 #: Characters that are told of what a driver is at: a pipe takes a note of 4 KB at once.
 _LONGEST = 500
 
 
 class DriverFault(DeviceError):
-    """A driver that crashed or gave no answer. ``how``: which of these."""
+    """A driver that crashed or gave no answer. ``how``: which of these. ``works``: what it was at,
+    several where it may have been any of them."""
 
-    def __init__(self, device: str, work: str, how: str) -> None:
-        self.how = how
+    def __init__(self, device: str, works: Sequence[str], how: str) -> None:
+        self.how, self.works = how, tuple(works)
         remedy = "update it, or choose another device"
         if device == driver_watch.ALL:
             remedy = "`vknn devices` tries each apart"
-        super().__init__(f"{device}: {work}: {how}; {remedy}")
+        super().__init__(f"{device}: {' or '.join(works)}: {how}; {remedy}")
 
 
 def add_time_limit(parser: argparse._ActionsContainer, seconds: float, what: str) -> None:
@@ -68,7 +72,7 @@ def watched(
         return work()
     sys.stdout.flush()
     sys.stderr.flush()
-    calls = _Calls(seconds)
+    calls = Calls(seconds)
     forked = Forked(lambda _: _answer(work), variables or {})
     try:
         answer = forked.ask("", None, calls.noted)
@@ -80,6 +84,40 @@ def watched(
     if raised:
         raise result
     return result
+
+
+def watched_on(work: Callable[[], Any], seconds: float) -> tuple[Any, list[DriverFault]]:
+    """Result of :func:`watched` work, and faults at pipelines that it goes on without.
+
+    Raises the first DriverFault where that is at something else, or the rest has no end either.
+    """
+    faults: list[DriverFault] = []
+    first = None
+    alone = False
+    while True:
+        refused = {fault.works[0]: fault.how for fault in faults}
+        try:
+            return watched(partial(_without, work, refused, alone), seconds), faults
+        except DriverFault as fault:
+            first = first or fault
+            several = len(fault.works) > 1 and not alone
+            known = refused.keys() & set(fault.works)
+            if known or not (several or _at_pipeline(fault)) or len(faults) == MOST_FAULTS:
+                raise first from None
+            alone = True
+            faults += [] if several else [fault]
+
+
+def _at_pipeline(fault: DriverFault) -> bool:
+    return len(fault.works) == 1 and fault.works[0].startswith(("compiling ", "reading "))
+
+
+def _without(work: Callable[[], Any], refused: Mapping[str, str], alone: bool) -> Any:
+    """Result of the work in a process in which some pipelines are not made."""
+    if refused or alone:
+        refusals.refused.update(refused)
+        refusals.one_at_a_time = alone
+    return work()
 
 
 def _answer(work: Callable[[], Any]) -> dict[str, Any]:
@@ -96,8 +134,13 @@ def _answer(work: Callable[[], Any]) -> dict[str, Any]:
 
 
 def _told(device: str, work: str, begins: bool) -> None:
+    tell(note_of(device, work, begins))
+
+
+def note_of(device: str, work: str, begins: bool) -> list[Any]:
+    """A call of a driver that begins or ends as a note for :class:`Calls`."""
     call = one_line(device)[:_LONGEST], one_line(work)[:_LONGEST]
-    tell([threading.get_ident(), *call, begins])
+    return [threading.get_ident(), *call, begins]
 
 
 def _pickled(answer: tuple[bool, Any]) -> str:
@@ -106,7 +149,7 @@ def _pickled(answer: tuple[bool, Any]) -> str:
     return base64.b64encode(raw).decode("ascii")
 
 
-class _Calls:
+class Calls:
     """The calls of drivers that the process is in, of which each has so many seconds."""
 
     def __init__(self, seconds: float) -> None:
@@ -132,12 +175,14 @@ class _Calls:
         inner = {thread: (device, work) for thread, device, work, _ in self._begun}
         if code is None:
             how = f"the driver gave no answer within {self._seconds:g} s"
-            return DriverFault(*inner[self._begun[0][0]], how)
-        how = f"the driver {'crashed' if code < 0 else 'ended the process'} ({signal_name(code)})"
+            device, work = inner[self._begun[0][0]]
+            return DriverFault(device, [work], how)
+        inside = "the driver" if inner else "most likely its driver"
+        how = f"{inside} {'crashed' if code < 0 else 'ended the process'} ({signal_name(code)})"
         if code == -signal.SIGKILL:
             how = "the process was killed (SIGKILL), as systems do that are out of memory"
         if not inner:
             device, work = self._last
-            return DriverFault(device, f"after {work}", how)
+            return DriverFault(device, [f"after {work}"], how)
         device = next(iter(inner.values()))[0]
-        return DriverFault(device, " or ".join(dict.fromkeys(w for _, w in inner.values())), how)
+        return DriverFault(device, list(dict.fromkeys(w for _, w in inner.values())), how)

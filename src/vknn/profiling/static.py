@@ -70,7 +70,8 @@ class StaticProfile:
         """Floors that dispatches are below, each once and sorted: "kernel label: flag".
 
         Flags are "spills" and "scratch" (any), "large code" (above 16 KB on RADV, 32 KB on NVK),
-        "few waves" (fewer than 4 a SIMD on RDNA, 2 on older GPUs of AMD's, 16 warps on NVK).
+        "few waves" (fewer than 4 a SIMD on RDNA, 2 on older GPUs of AMD's, 16 warps on NVK), and
+        "not compiled" (the driver crashed or hung).
         """
         return violations(self.entries)
 

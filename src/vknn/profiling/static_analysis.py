@@ -17,6 +17,10 @@ from vknn.profiling.static_floors import flags, waves_in_flight
 from vknn.runtime.executor import Executable
 from vknn.runtime.machines import is_rdna
 from vknn.runtime.pipeline_statistics import FEATURE, CompiledPipeline
+from vknn.runtime.refusals import refusal
+
+#: Flag of a dispatch whose pipeline the driver crashes or hangs at.
+NOT_COMPILED = "not compiled"
 
 
 @dataclass(frozen=True)
@@ -40,7 +44,8 @@ def compiled(executable: Executable, limits: DeviceLimits, *, texts: bool) -> li
         wanted = texts or (machine is not None and machine.reads_code)
         pipelines = executable.compiled(texts=wanted)
     else:
-        pipelines = [CompiledPipeline(limits.subgroup_size, {}, {}) for _ in dispatches]
+        size = limits.subgroup_size
+        pipelines = [CompiledPipeline(size, {}, {}, refusal(d)) for d in dispatches]
     parts = zip(
         dispatches, executable.modules(), pipelines, _barriers(executable.plan), strict=True
     )
@@ -104,6 +109,7 @@ def entry(
     size = pipeline.subgroup_size
     numbers = {name: _number(pipeline.statistics, named) for name, named in NAMES.items()}
     found, why = counted(compiled, limits)
+    missing = (NOT_COMPILED,) if pipeline.refusal else ()
     constants = dict(dispatch.specialization)
     x, y, z = (int(constants.get(number, 1)) for number in range(3))
     subgroups = math.prod(dispatch.groups) * -(-x * y * z // size) if size else None
@@ -119,8 +125,8 @@ def entry(
         counts=None if found is None else found.whole,
         hot=None if found is None else found.hot,
         not_counted=why,
-        modelled=modelled(compiled, found, limits, assumptions),
-        flags=flags(numbers, pipeline.statistics, size, rdna=is_rdna(limits.name)),
+        modelled=None if missing else modelled(compiled, found, limits, assumptions),
+        flags=(*missing, *flags(numbers, pipeline.statistics, size, rdna=is_rdna(limits.name))),
         texts=_machine_code(pipeline) if texts else {},
         **numbers,
     )

@@ -52,7 +52,8 @@ class StaticEntry:
         hot: Its hottest loop; None without a loop.
         not_counted: Why ``counts`` is None, else "".
         modelled: Its modelled time; None on processors, and where nothing could be counted.
-        flags: Floors that it is below: "spills", "scratch", "large code", "few waves".
+        flags: Floors that it is below: "spills", "scratch", "large code", "few waves"; "not
+            compiled" where the driver crashed or hung at its pipeline (``vknn profile --static``).
         texts: The compiler's text of the machine code by the name of its form; only where they
             were asked for and the driver gives them.
     """

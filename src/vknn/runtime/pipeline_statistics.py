@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from vknn.errors import DeviceError
 from vknn.plan import Dispatch
 from vknn.runtime.pipelines import PipelineKey, Pipelines
+from vknn.runtime.refusals import refusal
 from vknn.runtime.vulkan import structs
 from vknn.runtime.vulkan.core import Core, Native
 from vknn.runtime.vulkan.vulkan_api import ffi, lib, vk
@@ -35,11 +36,13 @@ class CompiledPipeline:
         subgroup_size: Lanes of a subgroup (a wave, a warp); 0 where the driver does not say.
         statistics: The driver's numbers by the names that it gives them.
         texts: The compiler's intermediate forms and the machine code by name, where asked for.
+        refusal: How the driver ended when it compiled the pipeline; "" where it has.
     """
 
     subgroup_size: int
     statistics: dict[str, float]
     texts: dict[str, str]
+    refusal: str = ""
 
 
 def compiled(
@@ -65,6 +68,9 @@ def compiled(
     named = dict(zip(keys, dispatches, strict=True))
     found = {}
     for key, dispatch in named.items():
+        if why := refusal(dispatch):
+            found[key] = CompiledPipeline(0, {}, {}, why)
+            continue
         with pipelines.compiling(dispatch):
             pipeline = Native(core, "pipeline", pipelines.compile_apart(key, dispatch, flags))
             try:

@@ -19,7 +19,7 @@ import numpy as np
 from vknn import forks
 from vknn.errors import DeviceError, ShaderError
 from vknn.plan import Dispatch, View
-from vknn.runtime import cachefile, driver_watch
+from vknn.runtime import cachefile, driver_watch, refusals
 from vknn.runtime.spirv.cooperative import has_matrices
 from vknn.runtime.spirv.specialize import specialized
 from vknn.runtime.vulkan import structs
@@ -166,8 +166,7 @@ class Pipelines:
 
     def compiling(self, dispatch: Dispatch) -> AbstractContextManager[None]:
         """A watched call of the driver's compiler."""
-        work = f"compiling {dispatch.kernel} ({', '.join(dispatch.nodes)})"
-        return driver_watch.at(self._core.snapshot.name, work)
+        return driver_watch.at(self._core.snapshot.name, refusals.compiling(dispatch))
 
     def destroy(self) -> None:
         """Release of everything; saves the cache."""
@@ -185,11 +184,10 @@ class Pipelines:
 
     def _make(self, keys: Sequence[PipelineKey], dispatches: Sequence[Dispatch]) -> None:
         layouts = [self._layout(key.views, key.push) for key in keys]
-        with self._modules(keys, dispatches) as modules:
-            infos = [
-                _pipeline_info(modules[key.spirv], key, layout)
-                for key, layout in zip(keys, layouts, strict=True)
-            ]
+        asked = refusals.asked(keys, dispatches)
+        with self._modules(asked, dispatches) as modules:
+            pairs = zip(asked, layouts, strict=True)
+            infos = [_pipeline_info(modules[key.spirv], key, layout) for key, layout in pairs]
             handles = structs.out("VkPipeline", len(infos))
             try:
                 if failed := next(filter(None, self._compile(infos, handles, dispatches)), 0):
@@ -221,7 +219,8 @@ class Pipelines:
                 )
             return code
 
-        able = 1 if "threads" in self._core.disabled else os.cpu_count() or 1
+        alone = "threads" in self._core.disabled or refusals.one_at_a_time
+        able = 1 if alone else os.cpu_count() or 1
         threads = min(able, MAX_THREADS, -(-len(infos) // THREAD_SHARE))
         # Whoever watches is to know which one it is that a driver crashes at.
         size = 1 if driver_watch.watcher is not None else -(-len(infos) // threads)
@@ -252,7 +251,7 @@ class Pipelines:
             for spirv, kernel in named.items():
                 words = structs.block(spirv)
                 info = structs.make("VkShaderModuleCreateInfo", codeSize=len(spirv), pCode=words)
-                with driver_watch.at(self._core.snapshot.name, f"reading the module of {kernel}"):
+                with driver_watch.at(self._core.snapshot.name, refusals.reading(kernel)):
                     module = self._core.create("shader module", info)
                 undo.callback(module.destroy)
                 handles[spirv] = module.handle

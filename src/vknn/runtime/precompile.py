@@ -24,7 +24,7 @@ from vknn import forks, interrupts, run_limits
 from vknn.environment import Environment
 from vknn.errors import DeviceLostError, VknnError
 from vknn.plan import Dispatch, Plan, View
-from vknn.runtime import cachefile
+from vknn.runtime import cachefile, refusals
 from vknn.runtime.pipelines import Pipeline, PipelineKey, Pipelines
 from vknn.runtime.quirks import compiles_late
 from vknn.runtime.recorder import Place, Recorder
@@ -93,6 +93,8 @@ class Precompiler:
     ) -> Batch | None:
         """Start of workers on what the driver has never seen; None where that is too little."""
         if self._path is None or len(keys) < LEAST_TASKS or _cores() < 2:
+            return None
+        if refusals.refused or refusals.one_at_a_time:
             return None
         known = _digests(cachefile.read(self._path))
         tasks = [t for t in _tasks(dispatches, keys, places) if t.digest not in known]

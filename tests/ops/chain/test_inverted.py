@@ -36,6 +36,7 @@ CASES = {
     "5x5": (((1, 2), (2, 2, 2, 2), (1, 1)), (5, 5), (1, 13, 9), (11, 23, 3)),
     "dilated": (((1, 1), (2, 3, 2, 3), (2, 3)), (3, 3), (1, 9, 7), (3, 6, 5)),
     "row": (((1, 1), (0, 1, 0, 1), (1, 1)), (1, 3), (3, 1, 37), (71, 9, 131)),
+    "slices of 24": (((2, 1), (1, 1, 1, 1), (1, 1)), (3, 3), (1, 9, 7), (10, 189, 14)),
 }
 CONSTANTS = (1, 2, 3, 4, 5, 6)
 
@@ -164,6 +165,8 @@ def test_by_dot_products(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_chains_that_it_is_offered() -> None:
     op, arrays = case("wide")
     assert "inverted-tile64x8" in offered(op, arrays, DISCRETE)
+    assert "inverted-tile384x24" not in offered(op, arrays, DISCRETE)
+    assert "inverted-tile384x24" in offered(*case("slices of 24"), DISCRETE)
     assert not offered(op, arrays, dataclasses.replace(DISCRETE, kind="cpu"))
     strided = Conv((2, 2), (0,) * 4, (1, 1))
     other = dataclasses.replace(op, links=(strided, *op.links[1:]))

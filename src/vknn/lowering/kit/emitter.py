@@ -207,7 +207,7 @@ class Emitter:
         if epilogue is not None:
             named.update(epilogue_constants(self.problem.epilogue) if with_steps else {})
             scalar = "EPILOGUE_SCALAR" in (defines or {}) or kernel.endswith("_scalar")
-            operands, spare = self._operand_bindings(epilogue, scalar)
+            operands, spare = self._operand_bindings(epilogue, scalar, bound)
             bound += operands
         used = [b.ref for b in bound]
         bound += spare
@@ -287,16 +287,26 @@ class Emitter:
         self.commands.append((Fill(0, word, self.nodes, self.label), [ref]))
 
     def _operand_bindings(
-        self, count: int, scalar: bool
+        self, count: int, scalar: bool, bound: Sequence[BoundBuffer]
     ) -> tuple[list[BoundBuffer], list[BoundBuffer]]:
         """Bindings of the epilogue's operands, and of those that no step reads."""
         read = read1 if scalar else read4
         used = [read(r) for r in self.operands]
         if len(used) > count:
             raise ValueError(f"{self.label}: {len(used)} epilogue operands, room for {count}")
-        # A binding that no step reads still needs a buffer: any that this dispatch reads will do.
-        spare = next((r for r in self.inputs if r is not None and r.is_float), self.outputs[0])
-        return used, [read(spare)] * (count - len(used))
+        return used, [read(self._spare(bound))] * (count - len(used))
+
+    def _spare(self, bound: Sequence[BoundBuffer]) -> Ref:
+        """A buffer for a binding that no step reads: one that the dispatch reads anyway.
+
+        Another would be kept until then. Texel buffers need a tensor's format.
+        """
+        width = 2 if self.half else 4
+        inputs = [r for r in self.inputs if r is not None and r.is_float]
+        read = [b.ref for b in bound if b.access is Access.READ]
+        read = [r for r in read if r.is_float and r.width == width]
+        both = [r for r in inputs if r in read]
+        return next(iter([*both, *read, *inputs]), self.outputs[0])
 
     def _access(self, wanted: str | None, bound: Sequence[BoundBuffer]) -> str:
         limits, disabled = self.problem.limits, self.problem.options.disabled

@@ -59,6 +59,6 @@ def fits_loops(limits: DeviceLimits, *nested: int, times: int = 1) -> bool:
     return times * rounds(*nested) <= limits.max_loop_rounds
 
 
-def fits_buffer(limits: DeviceLimits, count: int) -> bool:
-    """True where a shader can see all of a buffer of ``count`` 32-bit elements."""
-    return 4 * count <= limits.max_storage_buffer_range
+def fits_buffer(limits: DeviceLimits, count: int, width: int = 4) -> bool:
+    """True where a shader can see all of a buffer of ``count`` elements of ``width`` bytes."""
+    return width * count <= limits.max_storage_buffer_range

@@ -23,7 +23,8 @@ from vknn.lowering.kernels.chain.convolutions import (
 )
 from vknn.lowering.kernels.chain.gate import step_constants
 from vknn.lowering.kernels.chain.inverted_registers import by_rows
-from vknn.lowering.kernels.chain.inverted_tiles import InvertedTile, Sizes, best_tiles
+from vknn.lowering.kernels.chain.inverted_search import best_tiles
+from vknn.lowering.kernels.chain.inverted_tiles import InvertedTile, Sizes
 from vknn.lowering.kernels.chain.links import Link
 from vknn.lowering.kernels.convolution.float_dots import takes_dots
 from vknn.lowering.kernels.convolution.packing import pack_conv

@@ -114,7 +114,8 @@ class Form:
             return False
         packed = 4 * self.weights.vec4s(self.gemm, self.block) if self.weights is not None else 0
         finish = ceil_div(self.problem.outputs[0].size, lane_count(limits))
-        return fits_buffer(limits, packed) and fits(finish, limits)
+        width = 2 if self.problem.options.half else 4
+        return fits_buffer(limits, packed, width) and fits(finish, limits)
 
     def _rounds(self) -> int:
         k = self.gemm.k

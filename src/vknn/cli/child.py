@@ -1,0 +1,159 @@
+"""Children: processes that do a command's work, so that what ends them leaves a sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from types import FrameType
+from typing import Any
+
+from vknn.cli.watched import Calls, note_of
+from vknn.runtime import driver_watch
+from vknn.runtime.precompile import COMPILE_SECONDS
+from vknn.runtime.vulkan import instance
+
+#: Signals by which users end a process, not drivers.
+STOPS = {signal.SIGINT, signal.SIGTERM}
+#: Seconds between looks at a child whose own children keep its pipe open, and for interrupts.
+_LOOK = 0.2
+#: si_code of a signal that a process sent (SI_USER).
+_BY_A_PROCESS = 0
+#: prctl: the signal that a process gets when its parent ends (Linux).
+_PDEATHSIG = 1
+
+
+def can_fork() -> bool:
+    """Whether a child can do the work: on Linux, where no driver is in use, in the thread that
+    signals come to."""
+    main = threading.current_thread() is threading.main_thread()
+    able = hasattr(os, "fork") and sys.platform == "linux" and main
+    return able and not instance.in_use()
+
+
+class Parent:
+    """The parent of a child that works in its place. A context manager, as signals are the child's
+    meanwhile: Ctrl-C it gets by itself, SIGTERM from this process.
+
+    ``child``: its number, 0 without one and in it. ``is_told``: whether it was told to end.
+    ``interrupt``: what answered Ctrl-C before.
+    """
+
+    def __init__(self) -> None:
+        self.child, self.is_told = 0, False
+
+    def __enter__(self) -> Parent:
+        self.interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        self._terminate = signal.signal(signal.SIGTERM, self._tell)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, self.interrupt)
+        signal.signal(signal.SIGTERM, self._terminate)
+
+    def fork(self) -> int:
+        """The number of a new child; 0 in the child, which ends with this process."""
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.child = os.fork()
+        if self.child == 0:
+            with contextlib.suppress(Exception):
+                ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
+        elif self.is_told:  # before the child was known here
+            self._tell()
+        return self.child
+
+    def wait(self) -> int:
+        """The exit code of the child that has ended; below 0 a signal."""
+        return os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1])
+
+    def follow(self, notes: int, calls: Calls) -> int | None:
+        """The exit code of a child that writes notes of its calls to a pipe; None where a call did
+        not end in time: the child is gone then."""
+        data, end = b"", None
+        while True:
+            if self.interrupts():
+                os.kill(self.child, signal.SIGINT)
+            left = _LOOK if end is None else min(_LOOK, max(0.0, end - time.monotonic()))
+            if not select.select([notes], [], [], left)[0]:
+                if end is not None and time.monotonic() >= end:
+                    os.kill(self.child, signal.SIGKILL)
+                    self.wait()
+                    return None
+                ended, status = os.waitpid(self.child, os.WNOHANG)
+                if ended:
+                    return os.waitstatus_to_exitcode(status)
+                continue
+            more = os.read(notes, 1 << 16)
+            if not more:
+                return self.wait()
+            *lines, data = (data + more).split(b"\n")
+            for line in lines:
+                seconds = calls.noted(json.loads(line))
+                end = None if seconds is None else time.monotonic() + seconds
+
+    def interrupts(self) -> bool:
+        """Whether a process sent SIGINT to this one alone, which has it blocked; a terminal sends
+        it to all."""
+        found = False
+        while (signal_ := signal.sigtimedwait({signal.SIGINT}, 0)) is not None:
+            found |= signal_.si_code == _BY_A_PROCESS
+        return found
+
+    def _tell(self, *_: int | FrameType | None) -> None:
+        self.is_told = True
+        if self.child:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.child, signal.SIGTERM)
+
+
+def apart(seconds: float = COMPILE_SECONDS) -> int | None:
+    """Exit code of a child that does the rest of the work; None in that child.
+
+    ``seconds``: that one call of a driver may take. Raises DriverFault where a driver ends the
+    child, or does not end a call.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    parent = Parent()
+    try:
+        with parent:
+            return _apart(parent, seconds)
+    finally:
+        if parent.child:
+            parent.interrupts()  # those that the child has had, too
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _apart(parent: Parent, seconds: float) -> int | None:
+    notes, there = os.pipe()
+    if parent.fork() == 0:
+        os.close(notes)
+        driver_watch.watcher = _Noted(there)
+        return None
+    os.close(there)
+    calls = Calls(seconds)
+    try:
+        code = parent.follow(notes, calls)
+    finally:
+        os.close(notes)
+    if code is None or (code < 0 and -code not in STOPS):
+        raise calls.fault(code)
+    return code if code >= 0 else 128 - code
+
+
+class _Noted:
+    """Watcher of drivers that writes notes to a pipe; nothing in processes that are forked."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe, self._process = pipe, os.getpid()
+
+    def __call__(self, device: str, work: str, begins: bool) -> None:
+        if os.getpid() == self._process:
+            note: list[Any] = note_of(device, work, begins)
+            os.write(self._pipe, json.dumps(note).encode() + b"\n")
