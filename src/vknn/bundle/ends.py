@@ -10,18 +10,23 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 
 from vknn.bundle.conversions import Kind, can_convert
+from vknn.bundle.whole_numbers import with_int32
 from vknn.graph import DType, Graph, Node, TensorType, Value
-from vknn.ops.elementwise.binary import Cast
+from vknn.ops.elementwise.binary import Add, Cast, Max, Min, Mul, Sub
+from vknn.ops.elementwise.logic import Less, Where
 from vknn.ops.indexing.gather import Bounded, Gather, GatherND
-from vknn.ops.movement.shape import Identity, Reshape, Transpose
+from vknn.ops.indexing.scatter import ScatterND
+from vknn.ops.movement.shape import Concat, Identity, Reshape, Transpose
 from vknn.ops.quantized.codes import GatherCodes
 
 #: Types of ports that a device's buffers have no elements of, and that ports convert from.
 _WIDE = frozenset((DType.INT64, DType.UINT64, DType.UINT32, DType.UINT16))
 #: What moves elements, whatever their type.
 _MOVES = (Identity, Reshape, Transpose)
-#: What takes the nearest entry where an index of the second input is out of range.
-_GATHERS = (Gather, GatherND, GatherCodes)
+#: What takes the nearest entry where an index of the second input is out of range, or none.
+_GATHERS = (Gather, GatherND, GatherCodes, ScatterND)
+#: How places are reckoned from indices: some count from the end, some along several axes.
+_RECKONED = (Cast, Add, Sub, Mul, Less, Where, Max, Min, Concat, *_MOVES)
 
 
 def narrowed(graph: Graph) -> Graph:
@@ -31,27 +36,33 @@ def narrowed(graph: Graph) -> Graph:
     transposes of one, is computed in the type before that. An input of these types (but float64)
     that nothing but casts read, behind moves of its elements or not, is a float32 where all of them
     make that or float16, else an int32: of a number beyond that its low 32 bits are taken. A uint32
-    that casts make integers and floats of stays as it is. Indices of a gather are not checked: of
-    one that is out of range it takes the nearest entry. The given graph is left as it is.
+    that casts make integers and floats of stays as it is. Indices are not checked: of one
+    that is out of range a gather takes another entry, mostly the nearest one, and a scatter another
+    or none. Whole numbers in between are int32 where these hold them (``whole_numbers``). The given
+    graph is left as it is.
     """
     if graph.continuation is not None:
         return graph
-    return _narrow_inputs(_unchecked(_narrow_outputs(graph)))
+    return with_int32(_narrow_inputs(_unchecked(_narrow_outputs(graph))))
 
 
 def _unchecked(graph: Graph) -> Graph:
-    """The graph without checks of indices that gathers alone read: these stay within the tensor."""
+    """The graph without checks of indices that gathers and scatters alone read: these stay within
+    the tensor."""
     readers = graph.consumers()
     results = set(graph.outputs.values())
+    known: dict[Value, bool] = {}
 
     def is_index(value: Value) -> bool:
-        """Whether a value is nothing but indices of gathers, cast or not."""
-        return value not in results and all(
-            is_index(node.outputs[0])
-            if isinstance(node.op, Cast)
-            else isinstance(node.op, _GATHERS) and node.inputs[0] is not value
-            for node in readers.get(value, [])
-        )
+        """Whether a value is nothing but indices of gathers, or what places are reckoned from."""
+        if value not in known:
+            known[value] = value not in results and all(
+                is_index(node.outputs[0])
+                if isinstance(node.op, _RECKONED)
+                else isinstance(node.op, _GATHERS) and value is node.inputs[1]
+                for node in readers.get(value, [])
+            )
+        return known[value]
 
     same = {
         node.outputs[0]: node.inputs[0]

@@ -192,9 +192,10 @@ def _add(
         check_layers(graph, options.layers)
     if names is not None:
         cut(graph, names, network.model.state)
+    dtypes = {name: value.type.dtype for name, value in graph.outputs.items()}
     graph, plan = planned(graph, target.limits, options)
     tables.sum_ahead(plan.constants.values())
-    ported = network.ported(graph, plan, target.limits)
+    ported = network.ported(graph, plan, target.limits, dtypes)
     check_names(ported)
     keys = swept_keys(ported.plan.dispatches, tables.pool)
     portrait = Portrait(

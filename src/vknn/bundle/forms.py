@@ -93,8 +93,12 @@ def _encoded(
     return made.shape, made.dtype
 
 
-def output_form(model: Model, name: str, type_: TensorType, open_axis: int | None) -> ArrayForm:
+def output_form(
+    model: Model, name: str, type_: TensorType, open_axis: int | None, own: DType | None = None
+) -> ArrayForm:
     """Form of an output of this type; ``open_axis``: the one whose size depends on data.
+
+    ``own``: element type that the model's graph has there, before any is narrowed (``ends``).
 
     Raises ExportError.
     """
@@ -107,6 +111,9 @@ def output_form(model: Model, name: str, type_: TensorType, open_axis: int | Non
         return ArrayForm((), np.dtype(np.int64 if whole else np.float64), rounds=whole)
     made = np.asarray(made)
     dtype = _declared(model, name, made.dtype)
+    if own not in (None, type_.dtype) and dtype == made.dtype:
+        assert own is not None
+        dtype = np.asarray(decoded(model, name, np.zeros(type_.dims, own.numpy))).dtype
     _check(name, "output", dtype)
     counted = (np.arange(type_.size) % _COUNT).astype(zeros.dtype).reshape(type_.dims)
     seen = np.asarray(decoded(model, name, counted))

@@ -94,15 +94,17 @@ class Network:
             graph.inputs.remove(value)
         return graph
 
-    def ported(self, graph: Graph, plan: Plan, limits: DeviceLimits) -> PortedPlan:
-        """The plan with ports in the user's words."""
+    def ported(
+        self, graph: Graph, plan: Plan, limits: DeviceLimits, dtypes: Mapping[str, DType]
+    ) -> PortedPlan:
+        """The plan with ports in the user's words; ``dtypes``: the outputs' in the first graph."""
         arrays = engine_of(self._session).encode(self.feeds)
         types = {
             name: TensorType(np.shape(self.feeds[name]), DType.of(array))
             for name, array in arrays.items()
             if name in self.feeds
         }
-        return ported(self.model, graph, plan, limits, types)
+        return ported(self.model, graph, plan, limits, types, dtypes)
 
     def examples(
         self, graph: Graph, ported: PortedPlan, options: LoweringOptions
