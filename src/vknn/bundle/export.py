@@ -15,7 +15,7 @@ import numpy as np
 from vknn import __version__, environment, gc_pause
 from vknn.bundle.modules import swept_keys
 from vknn.bundle.needs import Needs
-from vknn.bundle.network import Network, check_names, cut, shapes_text
+from vknn.bundle.network import Network, array_of, check_names, cut, shapes_text
 from vknn.bundle.plans import Portrait, add_plan, check_pipelines
 from vknn.bundle.precisions import plan_options
 from vknn.bundle.schema import Feature
@@ -235,7 +235,7 @@ def _examples(
         raise InputError(
             "the example has no arrays: give some, True for one that is made up, or False for none"
         )
-    given = {name: np.asarray(array) for name, array in example.items()}
+    given = {name: array_of(name, array) for name, array in example.items()}
     fitting = [
         all(given[name].shape == dims for name, dims in shapes.items() if name in given)
         for shapes in sets

@@ -258,10 +258,12 @@ class _Porting:
                 ]
             )
         if "\0" in name:
-            outer = name.partition("\0")[0]
-            raise ExportError(
-                [f"{what} {outer!r} is a sequence: make its elements {what}s of their own"]
-            )
+            raise ExportError([a_sequence(what, name.partition("\0")[0])])
+
+
+def a_sequence(what: str, name: str) -> str:
+    """Text about an input or output that is a list of arrays."""
+    return f"{what} {name!r} is a sequence: make its elements {what}s of their own"
 
 
 def _stored(array: np.ndarray, port: Port) -> np.ndarray:

@@ -83,6 +83,8 @@ class Model(ABC):
     outputs: tuple[TensorSpec, ...]
     #: Inputs on whose data shapes depend: :meth:`build` makes constants of their arrays.
     value_inputs: frozenset[str] = frozenset()
+    #: Inputs that are lists of arrays.
+    sequences: frozenset[str] = frozenset()
     #: Inputs whose values :meth:`encode` checks even where they have the graph's dtype.
     range_checked: frozenset[str] = frozenset()
     #: Outputs of the graph of whose data :meth:`decode` or :meth:`results` make something else.
