@@ -20,6 +20,7 @@ from vknn.bundle.whole_numbers import MOST, bounds_of
 from vknn.errors import ExportError, InputError
 from vknn.formats.onnx.element_types import BY_DTYPE
 from vknn.graph import DType, Graph, GraphBuilder, Op, TensorType, Value
+from vknn.ops.elementwise.activation import Clip, Relu
 from vknn.ops.elementwise.binary import Add, Cast, FloorDiv, Max, Min, Mod, Mul, Sub
 from vknn.ops.elementwise.logic import Equal, Where
 from vknn.ops.elementwise.unary import Abs, Neg, Sign
@@ -84,6 +85,28 @@ CASES: dict[str, Case] = {
         {"two": np.int64([2])},
     ),
     "a mask of any": ([node("Cast", "i", "y", to=BY_DTYPE[DType.BOOL].number)], {"i": IDS % 2}, {}),
+    "lengths turned round": (
+        [node("ReverseSequence", "x l", "y", batch_axis=0, time_axis=1)],
+        {"x": X, "l": np.array([3, 0])},
+        {},
+    ),
+    "lengths of an LSTM": (
+        [node("LSTM", "w3 w r - l", "y", hidden_size=2)],
+        {"w3": X.reshape(4, 2, 1), "l": np.int32([4, 1])},
+        {"w": np.linspace(-1, 1, 8, dtype=np.float32).reshape(1, 8, 1),
+         "r": np.linspace(1, -1, 16, dtype=np.float32).reshape(1, 8, 2)},
+    ),
+    "pictures of regions": (
+        [node("RoiAlign", "p x l", "y", output_height=2, output_width=2)],
+        {"p": np.arange(32, dtype=np.float32).reshape(2, 1, 4, 4), "x": abs(X) * 3,
+         "l": np.array([1, 0])},
+        {},
+    ),
+    "a cache written to": (
+        [node("TensorScatter", "k u l", "y")],
+        {"k": X.reshape(2, 1, 4, 1), "u": -X[:, :2].reshape(2, 1, 2, 1), "l": np.array([1, 2])},
+        {},
+    ),
     "moved and limited": (
         [node("Concat", "i j", "k", axis=1), node("Clip", "k zero four", "y")],
         {"i": IDS, "j": IDS + 3},
@@ -96,7 +119,7 @@ def written(folder: Path, case: Case) -> Path:
     """The model of a case."""
     nodes, feeds, constants = case
     inputs = [value(name, a.shape, DType.of(a)) for name, a in feeds.items()]
-    return save(model(graph(nodes, inputs, [value("y", None)], constants)), folder)
+    return save(model(graph(nodes, inputs, [value("y", None)], constants), opset=24), folder)
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +178,7 @@ def fed(op: Op, *given: tuple[np.ndarray, bool]) -> tuple[Graph, dict[str, np.nd
         (FloorDiv(), [0, 7]), (Mod(), [0, 7]), (Abs(), [0]), (Neg(), [0]), (Sign(), [0]),
         (ReduceSum((1,)), [0]), (ReduceMax((1,)), [0]), (CumSum(1), [0]), (Concat(0), [0, 1]),
         (TopK(1, 2), [0]), (ArgMax(1), [0]), (Pad((0, 1, 0, 1), value=9.0), [0]), (Equal(), [0, 0]),
+        (Clip(-7.0, 1e6), [0]), (Clip(max=3.0), [0]), (Relu(), [0]),
         (Cast(DType.INT32), [0]), (Cast(DType.BOOL), [0]),
     ],
     ids=lambda given: given.type_name if isinstance(given, Op) else "",
@@ -181,6 +205,7 @@ def test_bounds_hold_whatever_goes_in(op: Op, fixed: list[int]) -> None:
     [
         (Mul(), [0, 0]), (Mul(), [0, 1 << 14]), (ReduceSum((1,)), [0]), (CumSum(1), [0]),
         (Equal(), [0, 1 << 40]), (FloorDiv(), [0, 0]), (Mod(), [0, -3]), (Cast(DType.INT16), [0]),
+        (Clip(0.5, 7.0), [0]), (Clip(0.0, 2.0**33), [0]),
     ],
     ids=lambda given: given.type_name if isinstance(given, Op) else "",
 )  # fmt: skip

@@ -12,21 +12,23 @@ from collections.abc import Container, Mapping, Sequence
 from vknn.bundle.conversions import Kind, can_convert
 from vknn.bundle.whole_numbers import with_int32
 from vknn.graph import DType, Graph, Node, TensorType, Value
-from vknn.ops.elementwise.binary import Add, Cast, Max, Min, Mul, Sub
-from vknn.ops.elementwise.logic import Less, Where
+from vknn.ops.elementwise.binary import Add, Cast, Max, Min, Mod, Mul, Sub
+from vknn.ops.elementwise.logic import Comparison, Where
 from vknn.ops.indexing.gather import Bounded, Gather, GatherND
 from vknn.ops.indexing.scatter import ScatterND
-from vknn.ops.movement.shape import Concat, Identity, Reshape, Transpose
+from vknn.ops.movement.rearrange import ReverseSequence
+from vknn.ops.movement.shape import Concat, Expand, Identity, Reshape, Transpose
+from vknn.ops.pooling.roi_pooling import MaxRoiPool, RoiAlign
 from vknn.ops.quantized.codes import GatherCodes
 
 #: Types of ports that a device's buffers have no elements of, and that ports convert from.
 _WIDE = frozenset((DType.INT64, DType.UINT64, DType.UINT32, DType.UINT16))
 #: What moves elements, whatever their type.
 _MOVES = (Identity, Reshape, Transpose)
-#: What takes the nearest entry where an index of the second input is out of range, or none.
-_GATHERS = (Gather, GatherND, GatherCodes, ScatterND)
+#: What stays within its tensors where an index or length of the second input is out of range.
+_GATHERS = (Gather, GatherND, GatherCodes, ScatterND, ReverseSequence, RoiAlign, MaxRoiPool)
 #: How places are reckoned from indices: some count from the end, some along several axes.
-_RECKONED = (Cast, Add, Sub, Mul, Less, Where, Max, Min, Concat, *_MOVES)
+_RECKONED = (Cast, Add, Sub, Mul, Mod, Where, Max, Min, Concat, Expand, *_MOVES)
 
 
 def narrowed(graph: Graph) -> Graph:
@@ -54,12 +56,13 @@ def _unchecked(graph: Graph) -> Graph:
     known: dict[Value, bool] = {}
 
     def is_index(value: Value) -> bool:
-        """Whether a value is nothing but indices of gathers, or what places are reckoned from."""
+        """Whether a value is nothing but indices, what is reckoned from these, or compared."""
         if value not in known:
             known[value] = value not in results and all(
                 is_index(node.outputs[0])
                 if isinstance(node.op, _RECKONED)
-                else isinstance(node.op, _GATHERS) and value is node.inputs[1]
+                else isinstance(node.op, Comparison)
+                or (isinstance(node.op, _GATHERS) and value is node.inputs[1])
                 for node in readers.get(value, [])
             )
         return known[value]

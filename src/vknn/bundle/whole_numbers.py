@@ -16,13 +16,14 @@ import numpy as np
 
 from vknn.errors import ShapeError
 from vknn.graph import DType, Graph, Node, Op, TensorType, Value
+from vknn.ops.elementwise.activation import Clip, Relu
 from vknn.ops.elementwise.binary import Add, Cast, FloorDiv, Max, Min, Mod, Mul, Sub
 from vknn.ops.elementwise.logic import Comparison, Where
 from vknn.ops.elementwise.unary import Abs, Neg, Sign
 from vknn.ops.indexing.gather import Bounded, Gather, GatherND
 from vknn.ops.indexing.scatter import ScatterND
 from vknn.ops.indexing.topk import ArgMax, ArgMin, TopK
-from vknn.ops.movement.rearrange import DepthToSpace, SpaceToDepth, Tile
+from vknn.ops.movement.rearrange import DepthToSpace, ReverseSequence, SpaceToDepth, Tile
 from vknn.ops.movement.shape import Concat, Expand, Identity, Pad, Reshape, Slice, Transpose
 from vknn.ops.reduction import CumSum, ReduceMax, ReduceMin, ReduceSum, normal_axes
 
@@ -35,7 +36,7 @@ _INT32: Bounds = (-(2**31), 2**31 - 1)
 #: vocabularies have no more words, and sums of 8192 of them are held by an int32.
 MOST = 1 << 18
 _MOVES = (Identity, Reshape, Transpose, Slice, Expand, Tile, DepthToSpace, SpaceToDepth)
-_GREATEST = (*_MOVES, Concat, ReduceMax, ReduceMin, Gather, GatherND)
+_GREATEST = (*_MOVES, Concat, ReduceMax, ReduceMin, Gather, GatherND, ReverseSequence)
 
 
 def with_int32(graph: Graph) -> Graph:
@@ -117,7 +118,7 @@ def _made(node: Node, given: Sequence[Bounds | None]) -> Sequence[Bounds | None]
 
 def _numbers(op: Op, given: Sequence[Bounds | None]) -> list[Bounds | None]:
     """The bounds that count among a node's inputs: not those of indices and conditions."""
-    if isinstance(op, Gather | GatherND):
+    if isinstance(op, Gather | GatherND | ReverseSequence):
         return [given[0]]
     if isinstance(op, Where):
         return list(given[1:])
@@ -176,6 +177,18 @@ def _quotient(node: Node, given: Sequence[Bounds]) -> Bounds | None:
     return (0, most - 1) if isinstance(node.op, Mod) else (min(low, 0), max(high, 0))
 
 
+def _clipped(node: Node, given: Sequence[Bounds]) -> Bounds | None:
+    """Of numbers that are held between two whole ones, if these are no more than a float32 has."""
+    op = node.op
+    low, high = (op.min, op.max) if isinstance(op, Clip) else (0.0, math.inf)
+    if not all(
+        abs(end) == math.inf or (end.is_integer() and abs(end) < 1 << 24) for end in (low, high)
+    ):
+        return None
+    least, most = (int(min(max(end, low), high)) for end in given[0])
+    return least, most
+
+
 def _magnitude(node: Node, given: Sequence[Bounds]) -> Bounds:
     low, high = given[0]
     if isinstance(node.op, Neg):
@@ -196,6 +209,7 @@ _RULES: tuple[
     ((ReduceSum, CumSum), _sum),
     ((FloorDiv, Mod), _quotient),
     ((Abs, Neg, Sign), _magnitude),
+    ((Clip, Relu), _clipped),
 )
 _KNOWN: tuple[type, ...] = (
     *(kind for kinds, _ in _RULES for kind in kinds),
