@@ -228,7 +228,7 @@ class _Porting:
         self, name: str, what: str, source: Kind, target: Kind, size: int, form: ArrayForm
     ) -> PortConversion:
         """The conversion of a port's elements, checked. Raises ExportError."""
-        conversion = PortConversion(source, target, size, form.order, form.rounds)
+        conversion = PortConversion(source, target, size, form.order, form.rounds, form.nan_to_most)
         if not conversion.is_copy and not can_convert(source, target):
             raise ExportError(
                 [

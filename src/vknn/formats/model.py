@@ -111,6 +111,8 @@ class Model(ABC):
     #: What the format's axes are, by the number of these: a letter each, "NHWC" as in ONNX's and
     #: OpenVINO's names of layouts; none where the format gives them no meaning.
     axis_letters: Mapping[int, str] = MappingProxyType({})
+    #: Whether its casts of floats make NaN the largest integer, else 0.
+    nan_to_most: bool = False
     #: Labels of the classes by the graph's output that has their scores.
     class_labels: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     #: State kept between runs: graph inputs whose new values are graph outputs of the same names.
