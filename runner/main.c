@@ -390,8 +390,9 @@ static int parsed(arguments *a, int argc, char **argv) {
             a->what.sha256 = a->sha256;
         }
     }
-    return a->help || ((a->bundle || a->devices) && (!a->as_json || a->test) &&
-                       (!a->test || !(a->profile || a->runs > 0 || *a->inputs))); /* which it has of its own */
+    if (!a->help && (a->test ? a->profile || a->runs > 0 || *a->inputs : a->as_json))
+        return COMPLAIN(0, "--test has inputs and runs of its own; --json goes with it");
+    return a->help || a->bundle || a->devices;
 }
 
 static int test(vknn_net *net, const arguments *a, char **text) {
