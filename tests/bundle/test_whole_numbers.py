@@ -265,3 +265,16 @@ def test_an_example_beyond_32_bits(tmp_path: Path) -> None:
         vknn.export(path, tmp_path / "net.vkb", example={"i": IDS + (1 << 32)})
     assert not (tmp_path / "net.vkb").exists()
     vknn.export(path, tmp_path / "net.vkb", example={"i": IDS + (1 << 30)})
+
+
+def test_a_long_chain_of_places() -> None:
+    builder = GraphBuilder("long")
+    places = builder.add(Bounded(0, 9), builder.input("i", TensorType((3,), DType.INT64)))
+    for _ in range(2000):
+        places = builder.add(Max(), places, builder.constant(np.int64([0])))
+    places = builder.add(Cast(DType.INT32), places)
+    graph = builder.finish({"y": builder.add(Gather(0), builder.constant(TABLE), places)})
+    made = narrowed(graph)
+    assert made.inputs[0].type.dtype is DType.INT32
+    assert [one.op.type_name for one in made.nodes[-2:]] == ["Cast", "Gather"]
+    assert len(made.nodes) == len(graph.nodes) - 1

@@ -53,24 +53,24 @@ def _unchecked(graph: Graph) -> Graph:
     the tensor."""
     readers = graph.consumers()
     results = set(graph.outputs.values())
+    #: Whether a value is nothing but indices, what is reckoned from these, or compared.
     known: dict[Value, bool] = {}
 
-    def is_index(value: Value) -> bool:
-        """Whether a value is nothing but indices, what is reckoned from these, or compared."""
-        if value not in known:
-            known[value] = value not in results and all(
-                is_index(node.outputs[0])
-                if isinstance(node.op, _RECKONED)
-                else isinstance(node.op, Comparison)
-                or (isinstance(node.op, _GATHERS) and value is node.inputs[1])
-                for node in readers.get(value, [])
-            )
-        return known[value]
+    def reads_index(node: Node, value: Value) -> bool:
+        if isinstance(node.op, _RECKONED):
+            return known[node.outputs[0]]
+        is_second = isinstance(node.op, _GATHERS) and value is node.inputs[1]
+        return is_second or isinstance(node.op, Comparison)
+
+    for node in reversed(graph.nodes):  # readers first
+        for value in node.outputs:
+            own = readers.get(value, [])
+            known[value] = value not in results and all(reads_index(n, value) for n in own)
 
     same = {
         node.outputs[0]: node.inputs[0]
         for node in graph.nodes
-        if isinstance(node.op, Bounded) and node.inputs[0] and is_index(node.outputs[0])
+        if isinstance(node.op, Bounded) and node.inputs[0] and known[node.outputs[0]]
     }
     nodes = [node for node in graph.nodes if node.outputs[0] not in same]
     return graph.replace(nodes, same) if same else graph

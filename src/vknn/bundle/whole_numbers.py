@@ -227,7 +227,7 @@ def _kept(graph: Graph, bounds: Mapping[Value, Bounds]) -> set[Value]:
     changed = True
     while changed:
         changed = False
-        for node in graph.nodes:
+        for node in (*graph.nodes, *reversed(graph.nodes)):  # so that a chain goes at once
             wide = {v for v in _values_of((*node.inputs, *node.outputs)) if v.type.dtype in _WIDE}
             open_ = {v for v in wide & narrow if v.constant is None}
             if open_ and not (wide <= narrow and _takes_int32(node, bounds, narrow)):
