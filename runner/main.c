@@ -345,6 +345,7 @@ static const struct option {
 
 /* Whether a text may follow an option; it goes where that says. */
 static int taken(const struct option *option, void *field, char *text) {
+    static const char characters[] = "eE+-.0123456789"; /* of seconds; of whole numbers the digits */
     static const double most[] = {1e9, 1e6, 1e18};
     char **list, *end;
     double number;
@@ -358,13 +359,14 @@ static int taken(const struct option *option, void *field, char *text) {
         return *list = text, 1;
     }
     number = strtod(text, &end);
-    if (!*text || *end || !(number > 0 && number <= most[option->kind - SECONDS]))
+    if (text[strspn(text, characters + (option->kind == SECONDS ? 0 : 5))] || *end ||
+        !(number > 0 && number <= most[option->kind - SECONDS]))
         return 0;
     if (option->kind == BYTES)
         *(uint64_t *)field = (uint64_t)number;
     else
         *(double *)field = number;
-    return option->kind == SECONDS || (double)(uint64_t)number == number;
+    return 1;
 }
 
 /* Whether the arguments are as the usage says. */
@@ -388,8 +390,9 @@ static int parsed(arguments *a, int argc, char **argv) {
             a->what.sha256 = a->sha256;
         }
     }
-    return a->help || ((a->bundle || a->devices) && (!a->as_json || a->test) &&
-                       (!a->test || !(a->profile || a->runs > 0 || *a->inputs))); /* which it has of its own */
+    if (!a->help && (a->test ? a->profile || a->runs > 0 || *a->inputs : a->as_json))
+        return COMPLAIN(0, "--test has inputs and runs of its own; --json goes with it");
+    return a->help || a->bundle || a->devices;
 }
 
 static int test(vknn_net *net, const arguments *a, char **text) {

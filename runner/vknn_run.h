@@ -173,7 +173,7 @@ VKNN_API vknn_status vknn_borrow(vknn_net *net, vknn_direction direction, const 
                                  size_t *bytes);
 
 VKNN_API vknn_status vknn_run(vknn_net *net);    /* vknn_submit, vknn_wait */
-VKNN_API vknn_status vknn_submit(vknn_net *net);
+VKNN_API vknn_status vknn_submit(vknn_net *net); /* waits first for a run that is under way */
 VKNN_API vknn_status vknn_wait(vknn_net *net);   /* no longer than the time limit */
 /* From any thread: the wait for a run that has begun returns soon. One that has not begun is not cancelled. */
 VKNN_API void vknn_cancel(vknn_net *net);

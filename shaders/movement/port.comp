@@ -19,6 +19,7 @@ layout(constant_id = 10) const int FROM = 0;   // type of x; not FLOAT64
 layout(constant_id = 11) const int TO = 0;     // type of y; FLOAT64 only of floats
 layout(constant_id = 12) const int AXES = 0;   // 0: the order stays
 layout(constant_id = 13) const int ROUNDED = 0;  // floats become the nearest integer, halves to even
+layout(constant_id = 14) const int NAN_HIGH = 0;  // NaN becomes the largest integer
 
 // size: elements of y; sizes: of y's axes; strides: in elements of x; first: the element of x at y's first.
 layout(push_constant) uniform P { int count, chunk, size, first, sizes[8], strides[8]; } p;
@@ -64,9 +65,12 @@ uint nearest(uvec2 v) {
 uvec2 negative(uvec2 v) { return uvec2(~v.x + 1u, ~v.y + uint(v.x == 0u)); }
 
 // The integer of a float32 (its bits) without what is behind the point, of two words, within y's range;
-// of a NaN 0
+// of a NaN 0, or as of infinity
 uvec2 whole(uint bits) {
-    if ((bits & 0x7fffffffu) > 0x7f800000u) return uvec2(0u);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) {
+        if (NAN_HIGH == 0) return uvec2(0u);
+        bits = 0x7f800000u;
+    }
     int shift = int(bits >> 23 & 0xffu) - 150, width = width_of(TO);
     uint digits = bits & 0x7fffffu | 0x800000u;
     uvec2 v = uvec2(0u), most = uvec2(~0u, width == 3 ? ~0u : 0u);

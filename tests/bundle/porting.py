@@ -77,11 +77,12 @@ def port_session(
     built = model.build(types, {})
     if blobs:
         built.outputs = {name: built.blobs[name] for name in blobs}
+    dtypes = {name: value.type.dtype for name, value in built.outputs.items()}
     graph = narrowed(built)
     outline = outlined(graph, limits, options or LoweringOptions(precision=session.precision))
     (segment,) = outline.segments
     plan = outline.lowered(segment, WeightCache())
-    result = ported(model, outline.parts.graph, plan, limits, types)
+    result = ported(model, outline.parts.graph, plan, limits, types, dtypes)
     check_plan(result.plan, limits)
     return Ported(model, outline.parts.graph, len(plan.steps), result)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.bundle.sections import read_sections
 from tests.bundle.test_ports_states import svdf
-from tests.onnx_writer import graph, model, node, save, simple, value
+from tests.onnx_writer import graph, model, node, save, sequence, simple, value
 
 import vknn
 from vknn.bundle import Bundle, schema
@@ -244,3 +244,27 @@ def test_tensors_without_elements(tmp_path: Path) -> None:
     told = reasons(save(simple(node("Slice", "x b e a", "s"), node("Relu", "s"), **ends), tmp_path))
     assert any("output 'y' has no elements" in reason for reason in told)
     assert any("one of its tensors has no elements" in reason for reason in told)
+
+
+def test_a_sequence_as_input_is_told(tmp_path: Path) -> None:
+    """And no shape is asked for, which would not do."""
+    nodes = [node("ConcatFromSequence", "s", "y", axis=0)]
+    path = save(model(graph(nodes, [sequence("s")], [value("y", None)])), tmp_path)
+    [reason] = reasons(path)
+    assert reason == "input 's' is a sequence: make its elements inputs of their own"
+
+
+def test_what_is_no_array_is_told(tmp_path: Path) -> None:
+    path = save(simple(node("Relu", "x")), tmp_path)
+    for options in ({"example": {"x": [[1], [1, 2]]}}, {"fixed": {"x": [[1], [1, 2]]}}):
+        with pytest.raises(InputError, match="for input 'x' is no array"):
+            vknn.export(path, tmp_path / "net.vkb", **options)
+
+
+def test_the_example_of_a_scale_made_of_one_number(tmp_path: Path) -> None:
+    """A choice between scalars erred as a vector of one."""
+    outputs = [value(name, None) for name in "ysz"]
+    made = graph([node("DynamicQuantizeLinear", "x", "y s z")], [value("x", (1,))], outputs)
+    path, out = save(model(made), tmp_path), tmp_path / "net.vkb"
+    vknn.export(path, out, example={"x": np.float32([0.5])})
+    assert len(read_sections(out).tables["example"]) == 4

@@ -322,3 +322,24 @@ def test_a_sequence_is_no_port(tmp_path: Path) -> None:
         (plan,) = program.plans
         with pytest.raises(vknn.ExportError, match=r"input 's' is a sequence: make its elements"):
             ported(session.model, program.graph, plan, shared_device().limits)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint32", "uint16"])
+def test_nan_is_what_the_format_makes_of_it(dtype: str, tmp_path: Path) -> None:
+    """In TensorFlow Lite the largest number, in ONNX 0; the cast is the port's."""
+    given = np.float32([np.nan, -np.nan, np.inf, -np.inf, 3e18, -1e30, 1.9, -0.0])
+    net, types = TfliteNet(), ("float32", "float32", dtype)
+    x, z, y = (net.tensor(n, given.shape, t) for n, t in zip("xzy", types, strict=True))
+    net.add("NEG", [x], [z])
+    net.add("CAST", [z], [y])
+    net.inputs, net.outputs = [x], [y]
+    number = onnx_writer.BY_DTYPE[DType(dtype)].number
+    nodes = [node("Neg", "x", "z"), node("Cast", "z", "y", to=number)]
+    cast = onnx_writer.model(graph(nodes, [value("x", (8,))], [value("y", None)]))
+    path = onnx_writer.save(cast, tmp_path)
+    most = np.iinfo(dtype).max
+    for source, right in ((net.file(), most), (path, 0)):
+        with vknn.Session(source, device=shared_device()) as session:
+            made = port_session(session, {"x": given})
+            same_as_session(session, {"x": given}, made)
+            assert made.run({"x": given})["y"].tolist()[:2] == [right, right]

@@ -194,14 +194,16 @@ def test_floats_are_rounded_to_whole_numbers(device: Device) -> None:
 INTEGERS = [kind for kind in Kind if kind not in (*FLOATS, Kind.FLOAT64, Kind.BOOL)]
 
 
+@pytest.mark.parametrize("most", [False, True])
 @pytest.mark.parametrize("kind", INTEGERS, ids=lambda k: k.name.lower())
-def test_floats_beyond_the_range_become_its_ends(device: Device, kind: Kind) -> None:
+def test_floats_beyond_the_range_become_its_ends(device: Device, kind: Kind, most: bool) -> None:
     given = np.array(
         [np.inf, -np.inf, np.nan, 127.5, 300, -300, 7e4, -7e4, 5e9, -5e9, 2e19, 0], "f4"
     )
     given = np.append(given, np.float32([2.0**31, -(2.0**31), 2.0**32, 2.0**63, -(2.0**63), -0.9]))
-    made = converted(device, PortConversion(Kind.FLOAT32, kind, given.size), given)
-    (wanted,) = Cast(DType(kind.name.lower())).reference(given)
+    conversion = PortConversion(Kind.FLOAT32, kind, given.size, nan_to_most=most)
+    made = converted(device, conversion, given)
+    (wanted,) = Cast(DType(kind.name.lower()), nan_to_most=most).reference(given)
     np.testing.assert_array_equal(made.view(wanted.dtype), wanted)
 
 

@@ -66,7 +66,8 @@ class Place:
 
     def ran(self, *command: str, folder: Path | None = None) -> str:
         done = self.run(*command, folder=folder)
-        assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+        told = done.stderr if len(done.stderr) < 3000 else done.stderr[:1500] + done.stderr[-1500:]
+        assert done.returncode == 0, done.stdout[-6000:] + told
         return done.stdout
 
     def built(self, *flags: str, package: str = "use") -> str:

@@ -57,8 +57,9 @@ def wine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wine]:
 
 @pytest.fixture(scope="module")
 def program(wine: Wine) -> Path:
-    """``vknn-run`` of Windows, for tests of the one here too."""
-    return wine.script(test_cross.program(TARGET), "vknn-run")
+    """``vknn-run`` of Windows, with all its texts, for tests of the one here too."""
+    sources = [build.RUNNER / "vknn_run.c", build.RUNNER / "main.c"]
+    return wine.script(test_cross.zig(TARGET, sources, ["-O1", "-s"], "vknn-run.exe"), "vknn-run")
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,8 @@ BUNDLE_EXPORTS = {
     "export it with --precision fp32, or for another --target, beside which it gets fp32": (
         "bundle/test_export.py::test_targets_are_told_apart"
     ),
+    "the example of input {} has numbers beyond 32 bits, of which a device takes the low ones: "
+    "give smaller numbers": "bundle/test_whole_numbers.py::test_an_example_beyond_32_bits",
     "the example of picture {} has numbers that are no pixels, whole ones from 0 to 255: give "
     "these (scale and bias are part of the network)": (
         "bundle/test_export_pictures.py::test_numbers_that_are_no_pixels"

@@ -4,7 +4,8 @@ An input or output in the user's element type and order of axes gets a buffer of
 graph's buffer then is one of activations, which one dispatch of shaders/movement/port.comp writes
 or reads. That computes what NumPy's ``astype`` does for numbers that the target holds; a device
 reports no others: integers keep their low bits (an int64 beyond int32 becomes another number),
-floats beyond float16 become infinite, floats beyond an integer's range the end of it, NaN 0.
+floats beyond float16 become infinite, floats beyond an integer's range the end of it, NaN 0 or
+with ``nan_to_most`` the greatest.
 """
 
 from __future__ import annotations
@@ -100,13 +101,14 @@ class AxisOrder:
 @dataclass(frozen=True)
 class PortConversion:
     """A conversion of ``size`` elements; ``rounds``: floats become the nearest integers, halves to
-    even; else what is behind the point is cut off."""
+    even; else what is behind the point is cut off. ``nan_to_most``: NaN the largest, else 0."""
 
     source: Kind
     target: Kind
     size: int
     order: AxisOrder | None = None
     rounds: bool = False
+    nan_to_most: bool = False
 
     @property
     def is_copy(self) -> bool:
@@ -156,6 +158,7 @@ def dispatch(
             "TO": int(conversion.target),
             "AXES": len(sizes),
             "ROUNDED": int(conversion.rounds),
+            "NAN_HIGH": int(conversion.nan_to_most),
             **shares.spec,
         }
     )

@@ -10,18 +10,25 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 
 from vknn.bundle.conversions import Kind, can_convert
+from vknn.bundle.whole_numbers import with_int32
 from vknn.graph import DType, Graph, Node, TensorType, Value
-from vknn.ops.elementwise.binary import Cast
+from vknn.ops.elementwise.binary import Add, Cast, Max, Min, Mod, Mul, Sub
+from vknn.ops.elementwise.logic import Comparison, Where
 from vknn.ops.indexing.gather import Bounded, Gather, GatherND
-from vknn.ops.movement.shape import Identity, Reshape, Transpose
+from vknn.ops.indexing.scatter import ScatterND
+from vknn.ops.movement.rearrange import ReverseSequence
+from vknn.ops.movement.shape import Concat, Expand, Identity, Reshape, Transpose
+from vknn.ops.pooling.roi_pooling import MaxRoiPool, RoiAlign
 from vknn.ops.quantized.codes import GatherCodes
 
 #: Types of ports that a device's buffers have no elements of, and that ports convert from.
 _WIDE = frozenset((DType.INT64, DType.UINT64, DType.UINT32, DType.UINT16))
 #: What moves elements, whatever their type.
 _MOVES = (Identity, Reshape, Transpose)
-#: What takes the nearest entry where an index of the second input is out of range.
-_GATHERS = (Gather, GatherND, GatherCodes)
+#: What stays within its tensors where an index or length of the second input is out of range.
+_GATHERS = (Gather, GatherND, GatherCodes, ScatterND, ReverseSequence, RoiAlign, MaxRoiPool)
+#: How places are reckoned from indices: some count from the end, some along several axes.
+_RECKONED = (Cast, Add, Sub, Mul, Mod, Where, Max, Min, Concat, Expand, *_MOVES)
 
 
 def narrowed(graph: Graph) -> Graph:
@@ -31,32 +38,39 @@ def narrowed(graph: Graph) -> Graph:
     transposes of one, is computed in the type before that. An input of these types (but float64)
     that nothing but casts read, behind moves of its elements or not, is a float32 where all of them
     make that or float16, else an int32: of a number beyond that its low 32 bits are taken. A uint32
-    that casts make integers and floats of stays as it is. Indices of a gather are not checked: of
-    one that is out of range it takes the nearest entry. The given graph is left as it is.
+    that casts make integers and floats of stays as it is. Indices are not checked: of one
+    that is out of range a gather takes another entry, mostly the nearest one, and a scatter another
+    or none. Whole numbers in between are int32 where these hold them (``whole_numbers``). The given
+    graph is left as it is.
     """
     if graph.continuation is not None:
         return graph
-    return _narrow_inputs(_unchecked(_narrow_outputs(graph)))
+    return with_int32(_narrow_inputs(_unchecked(_narrow_outputs(graph))))
 
 
 def _unchecked(graph: Graph) -> Graph:
-    """The graph without checks of indices that gathers alone read: these stay within the tensor."""
+    """The graph without checks of indices that gathers and scatters alone read: these stay within
+    the tensor."""
     readers = graph.consumers()
     results = set(graph.outputs.values())
+    #: Whether a value is nothing but indices, what is reckoned from these, or compared.
+    known: dict[Value, bool] = {}
 
-    def is_index(value: Value) -> bool:
-        """Whether a value is nothing but indices of gathers, cast or not."""
-        return value not in results and all(
-            is_index(node.outputs[0])
-            if isinstance(node.op, Cast)
-            else isinstance(node.op, _GATHERS) and node.inputs[0] is not value
-            for node in readers.get(value, [])
-        )
+    def reads_index(node: Node, value: Value) -> bool:
+        if isinstance(node.op, _RECKONED):
+            return known[node.outputs[0]]
+        is_second = isinstance(node.op, _GATHERS) and value is node.inputs[1]
+        return is_second or isinstance(node.op, Comparison)
+
+    for node in reversed(graph.nodes):  # readers first
+        for value in node.outputs:
+            own = readers.get(value, [])
+            known[value] = value not in results and all(reads_index(n, value) for n in own)
 
     same = {
         node.outputs[0]: node.inputs[0]
         for node in graph.nodes
-        if isinstance(node.op, Bounded) and node.inputs[0] and is_index(node.outputs[0])
+        if isinstance(node.op, Bounded) and node.inputs[0] and known[node.outputs[0]]
     }
     nodes = [node for node in graph.nodes if node.outputs[0] not in same]
     return graph.replace(nodes, same) if same else graph

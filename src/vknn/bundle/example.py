@@ -33,7 +33,7 @@ from vknn.bundle.schema import MOST_TOLERANCE, Direction
 from vknn.bundle.tables import Tables
 from vknn.errors import ExportError, InputError
 from vknn.formats import Model
-from vknn.graph import Graph
+from vknn.graph import DType, Graph
 from vknn.lowering import LoweringOptions
 from vknn.tool_inputs import random_array
 
@@ -164,7 +164,15 @@ def _graph_array(
     if name not in arrays:
         raise ExportError([f"input {name!r} is no port of the plan"])
     with np.errstate(all="ignore"):
-        return model.encode(name, arrays[name]).astype(type_.dtype.numpy, copy=False)
+        given = model.encode(name, arrays[name])
+        made = given.astype(type_.dtype.numpy, copy=False)
+    wide = given.dtype in (np.int64, np.uint64)
+    if wide and type_.dtype is DType.INT32 and not np.array_equal(made, given):
+        raise InputError(
+            f"the example of input {name!r} has numbers beyond 32 bits, of which a device takes "
+            "the low ones: give smaller numbers"
+        )
+    return made
 
 
 def _bounds(

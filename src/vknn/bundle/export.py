@@ -15,7 +15,7 @@ import numpy as np
 from vknn import __version__, environment, gc_pause
 from vknn.bundle.modules import swept_keys
 from vknn.bundle.needs import Needs
-from vknn.bundle.network import Network, check_names, cut, shapes_text
+from vknn.bundle.network import Network, array_of, check_names, cut, shapes_text
 from vknn.bundle.plans import Portrait, add_plan, check_pipelines
 from vknn.bundle.precisions import plan_options
 from vknn.bundle.schema import Feature
@@ -192,9 +192,10 @@ def _add(
         check_layers(graph, options.layers)
     if names is not None:
         cut(graph, names, network.model.state)
+    dtypes = {name: value.type.dtype for name, value in graph.outputs.items()}
     graph, plan = planned(graph, target.limits, options)
     tables.sum_ahead(plan.constants.values())
-    ported = network.ported(graph, plan, target.limits)
+    ported = network.ported(graph, plan, target.limits, dtypes)
     check_names(ported)
     keys = swept_keys(ported.plan.dispatches, tables.pool)
     portrait = Portrait(
@@ -234,7 +235,7 @@ def _examples(
         raise InputError(
             "the example has no arrays: give some, True for one that is made up, or False for none"
         )
-    given = {name: np.asarray(array) for name, array in example.items()}
+    given = {name: array_of(name, array) for name, array in example.items()}
     fitting = [
         all(given[name].shape == dims for name, dims in shapes.items() if name in given)
         for shapes in sets

@@ -28,13 +28,15 @@ class ArrayForm:
     """An array as the user has it.
 
     ``order``: of its elements in the graph's; None: the same. ``rounds``: its integers are the
-    nearest ones to the graph's floats. ``open_axis``: the axis whose size depends on data.
+    nearest ones to the graph's floats. ``nan_to_most``: NaN is the largest of them, else 0.
+    ``open_axis``: the axis whose size depends on data.
     """
 
     dims: tuple[int, ...]
     dtype: np.dtype
     order: AxisOrder | None = None
     rounds: bool = False
+    nan_to_most: bool = False
     open_axis: int = 0
 
     @property
@@ -93,8 +95,12 @@ def _encoded(
     return made.shape, made.dtype
 
 
-def output_form(model: Model, name: str, type_: TensorType, open_axis: int | None) -> ArrayForm:
+def output_form(
+    model: Model, name: str, type_: TensorType, open_axis: int | None, own: DType | None = None
+) -> ArrayForm:
     """Form of an output of this type; ``open_axis``: the one whose size depends on data.
+
+    ``own``: element type that the model's graph has there, before any is narrowed (``ends``).
 
     Raises ExportError.
     """
@@ -107,6 +113,9 @@ def output_form(model: Model, name: str, type_: TensorType, open_axis: int | Non
         return ArrayForm((), np.dtype(np.int64 if whole else np.float64), rounds=whole)
     made = np.asarray(made)
     dtype = _declared(model, name, made.dtype)
+    if own not in (None, type_.dtype) and dtype == made.dtype:
+        assert own is not None
+        dtype = np.asarray(decoded(model, name, np.zeros(type_.dims, own.numpy))).dtype
     _check(name, "output", dtype)
     counted = (np.arange(type_.size) % _COUNT).astype(zeros.dtype).reshape(type_.dims)
     seen = np.asarray(decoded(model, name, counted))
@@ -118,7 +127,8 @@ def output_form(model: Model, name: str, type_: TensorType, open_axis: int | Non
     if name in model.class_labels:  # however many axes the blob has
         return ArrayForm((type_.size,), dtype)
     axis = 0 if open_axis is None else _open_axis(model, name, type_, open_axis)
-    return _ranked(name, ArrayForm(made.shape, dtype, open_axis=axis))
+    most = model.nan_to_most
+    return _ranked(name, ArrayForm(made.shape, dtype, nan_to_most=most, open_axis=axis))
 
 
 def _declared(model: Model, name: str, found: np.dtype) -> np.dtype:
@@ -185,6 +195,6 @@ def user_array(form: ArrayForm, made: Any) -> np.ndarray:
     """Array of a form, of what a session gives or takes; element types change as by a Cast."""
     array = np.asarray(made)
     if array.dtype != form.dtype:
-        (array,) = Cast(form.type.dtype).reference(array)
+        (array,) = Cast(form.type.dtype, form.nan_to_most).reference(array)
     dims = array.shape if array.ndim == len(form.dims) else form.dims
     return np.ascontiguousarray(array).reshape(dims)

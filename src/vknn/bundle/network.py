@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vknn.bundle.ports import PortedPlan, ported
+from vknn.bundle.ports import PortedPlan, a_sequence, ported
 from vknn.bundle.schema import MOST_NAME, MOST_PORTS, Direction
 from vknn.bundle.segments import too_long
 from vknn.bundle.tables import text_bytes
@@ -42,7 +42,7 @@ class Network:
     ) -> None:
         self._session, self._example = session, example
         self._shapes = {name: self._trimmed(name, dims) for name, dims in shapes.items()}
-        self._fixed = {name: np.asarray(value) for name, value in fixed.items()}
+        self._fixed = {name: array_of(name, value) for name, value in fixed.items()}
         given = example if isinstance(example, Mapping) else {}
         self._given = {name: self._pixels(name, array) for name, array in given.items()}
         self._feeds: Mapping[str, Any] | None = None
@@ -94,15 +94,17 @@ class Network:
             graph.inputs.remove(value)
         return graph
 
-    def ported(self, graph: Graph, plan: Plan, limits: DeviceLimits) -> PortedPlan:
-        """The plan with ports in the user's words."""
+    def ported(
+        self, graph: Graph, plan: Plan, limits: DeviceLimits, dtypes: Mapping[str, DType]
+    ) -> PortedPlan:
+        """The plan with ports in the user's words; ``dtypes``: the outputs' in the first graph."""
         arrays = engine_of(self._session).encode(self.feeds)
         types = {
             name: TensorType(np.shape(self.feeds[name]), DType.of(array))
             for name, array in arrays.items()
             if name in self.feeds
         }
-        return ported(self.model, graph, plan, limits, types)
+        return ported(self.model, graph, plan, limits, types, dtypes)
 
     def examples(
         self, graph: Graph, ported: PortedPlan, options: LoweringOptions
@@ -156,6 +158,9 @@ class Network:
     def _check_names(self) -> None:
         """Check that shapes and arrays are of inputs that there are, and of ranks they can have."""
         specs = {spec.name: spec for spec in self._session.inputs}
+        lists = [a_sequence("input", name) for name in specs if name in self.model.sequences]
+        if lists:
+            raise ExportError(lists)
         for what, names in (("shape", self._shapes), ("array", {**self._fixed, **self._given})):
             for name in names:
                 if name not in specs:
@@ -193,6 +198,14 @@ class Network:
                     for name in loose
                 ]
             )
+
+
+def array_of(name: str, given: Any) -> np.ndarray:
+    """The array of an input. Raises InputError for what is none."""
+    try:
+        return np.asarray(given)
+    except ValueError as error:  # lists of arrays of several shapes
+        raise InputError(f"what is given for input {name!r} is no array: {error}") from error
 
 
 def cut(graph: Graph, names: Sequence[str], state: Container[str]) -> None:

@@ -31,11 +31,12 @@ from vknn.bundle.schema import Direction
 from vknn.bundle.states import StateDescription, described_state
 from vknn.errors import ExportError, ShapeError
 from vknn.formats import Model
-from vknn.graph import Graph, TensorType, Value
+from vknn.graph import DType, Graph, TensorType, Value
 from vknn.plan import DeviceLimits, Plan, Port, Role
 from vknn.runtime.device_array import storage_dtype
 
 _NO_TYPES: Mapping[str, TensorType] = MappingProxyType({})
+_NO_DTYPES: Mapping[str, DType] = MappingProxyType({})
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +58,7 @@ def ported(
     plan: Plan,
     limits: DeviceLimits,
     types: Mapping[str, TensorType] = _NO_TYPES,
+    dtypes: Mapping[str, DType] = _NO_DTYPES,
 ) -> PortedPlan:
     """The plan of a graph of one segment, with the user's ports.
 
@@ -68,11 +70,12 @@ def ported(
         limits: Those that the plan was made for.
         types: The user's own types of the inputs, as ``Model.build`` takes them; where they are
             left out, shapes are those that the file suggests or the graph's.
+        dtypes: Element types of the outputs in the model's graph, before any were narrowed.
 
     Raises:
         ExportError: Inputs or outputs cannot be ports: all of them, why, and what to do.
     """
-    porting = _Porting(model, graph, plan, limits, types)
+    porting = _Porting(model, graph, plan, limits, types, dtypes)
     for value in graph.inputs:
         porting.tried(porting.input, value.name, value)
     for name, value in graph.outputs.items():
@@ -101,9 +104,10 @@ class _Porting:
         plan: Plan,
         limits: DeviceLimits,
         types: Mapping[str, TensorType],
+        dtypes: Mapping[str, DType],
     ) -> None:
         self.model, self.graph, self.plan = model, graph, plan
-        self.limits, self.types = limits, types
+        self.limits, self.types, self.dtypes = limits, types, dtypes
         self.wiring = Rewiring(plan, limits)
         self.inputs: dict[str, Port] = {}
         self.outputs: dict[str, Port] = {}
@@ -163,7 +167,7 @@ class _Porting:
         bound = value.type if port is None else port.type
         counted = port is not None and port.count is not None
         axis = port.open_axis if port is not None and counted else None
-        form = output_form(self.model, name, bound, axis)
+        form = output_form(self.model, name, bound, axis, self.dtypes.get(name))
         if value.constant is not None:
             buffer = self._constant(
                 name, user_array(form, decoded(self.model, name, value.constant))
@@ -224,7 +228,7 @@ class _Porting:
         self, name: str, what: str, source: Kind, target: Kind, size: int, form: ArrayForm
     ) -> PortConversion:
         """The conversion of a port's elements, checked. Raises ExportError."""
-        conversion = PortConversion(source, target, size, form.order, form.rounds)
+        conversion = PortConversion(source, target, size, form.order, form.rounds, form.nan_to_most)
         if not conversion.is_copy and not can_convert(source, target):
             raise ExportError(
                 [
@@ -254,10 +258,12 @@ class _Porting:
                 ]
             )
         if "\0" in name:
-            outer = name.partition("\0")[0]
-            raise ExportError(
-                [f"{what} {outer!r} is a sequence: make its elements {what}s of their own"]
-            )
+            raise ExportError([a_sequence(what, name.partition("\0")[0])])
+
+
+def a_sequence(what: str, name: str) -> str:
+    """Text about an input or output that is a list of arrays."""
+    return f"{what} {name!r} is a sequence: make its elements {what}s of their own"
 
 
 def _stored(array: np.ndarray, port: Port) -> np.ndarray:

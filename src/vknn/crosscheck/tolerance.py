@@ -191,10 +191,10 @@ def _nudged(op: Op, inputs: Arrays, y: np.ndarray, index: int, by: float) -> np.
     """How far the output moves when the first input grows by a share ``by``."""
     first, *others = inputs
     if first is None or first.dtype.kind != "f":
-        return np.zeros(1)
+        return np.zeros(y.shape)
     other = op.reference(first * first.dtype.type(1 + by), *others)[index]
     if other.shape != y.shape:
-        return np.zeros(1)
+        return np.zeros(y.shape)
     return finite(np.abs(other.astype(np.float64) - y))
 
 

@@ -83,6 +83,8 @@ class Model(ABC):
     outputs: tuple[TensorSpec, ...]
     #: Inputs on whose data shapes depend: :meth:`build` makes constants of their arrays.
     value_inputs: frozenset[str] = frozenset()
+    #: Inputs that are lists of arrays.
+    sequences: frozenset[str] = frozenset()
     #: Inputs whose values :meth:`encode` checks even where they have the graph's dtype.
     range_checked: frozenset[str] = frozenset()
     #: Outputs of the graph of whose data :meth:`decode` or :meth:`results` make something else.
@@ -109,6 +111,8 @@ class Model(ABC):
     #: What the format's axes are, by the number of these: a letter each, "NHWC" as in ONNX's and
     #: OpenVINO's names of layouts; none where the format gives them no meaning.
     axis_letters: Mapping[int, str] = MappingProxyType({})
+    #: Whether its casts of floats make NaN the largest integer, else 0.
+    nan_to_most: bool = False
     #: Labels of the classes by the graph's output that has their scores.
     class_labels: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     #: State kept between runs: graph inputs whose new values are graph outputs of the same names.

@@ -33,6 +33,7 @@ class OnnxModel(Model):
         fixed = graph.initializers.keys()
         values = {v.name: v for v in graph.inputs}
         self._values = {n: v for n, v in values.items() if n not in fixed}
+        self.sequences = frozenset(n for n, v in self._values.items() if v.type.kind == "sequence")
         self._defaults = {}
         if record.ir_version >= DEFAULTS_IR:
             self._defaults = {n: v for n, v in values.items() if n in fixed}
@@ -55,9 +56,7 @@ class OnnxModel(Model):
 
     def complete(self, feeds: Mapping[str, Any]) -> Mapping[str, Any]:
         """``feeds`` with the elements of sequences as inputs of their own."""
-        special = [
-            n for n, v in self._values.items() if v.type.kind == "sequence" or v.type.optional
-        ]
+        special = [n for n, v in self._values.items() if v.type.optional or n in self.sequences]
         if not special:
             return feeds
         found = dict(feeds)
@@ -69,7 +68,7 @@ class OnnxModel(Model):
             given = found.pop(name)
             if given is None and self._values[name].type.optional:
                 continue
-            if self._values[name].type.kind != "sequence":
+            if name not in self.sequences:
                 found[name] = given
                 continue
             if not isinstance(given, list | tuple):
@@ -80,9 +79,7 @@ class OnnxModel(Model):
     def check_names(self, given: Mapping[str, object]) -> None:
         """See :meth:`Model.check_names`; inputs with a default may be left out."""
         known = {n.partition("\0")[0] if isinstance(n, str) else n for n in given}
-        absent = {
-            n for n, v in self._values.items() if v.type.optional or v.type.kind == "sequence"
-        }
+        absent = self.sequences | {n for n, v in self._values.items() if v.type.optional}
         super().check_names(dict.fromkeys((known - self._defaults.keys()) | absent))
 
     def encode(self, name: str, array: np.ndarray) -> np.ndarray:

@@ -44,6 +44,7 @@ class TfliteModel(Model):
     """
 
     axis_letters = MappingProxyType({4: "NHWC"})
+    nan_to_most = True
 
     def __init__(self, record: ModelRecord, file: str | None = None) -> None:
         self.record = record

@@ -555,7 +555,7 @@ KERNELS: dict[str, tuple[str, str]] = {
     ),
     "movement/port": (
         "count chunk size first sizes[8] strides[8]",
-        "FROM=10 TO=11 AXES=12 ROUNDED=13 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
+        "FROM=10 TO=11 AXES=12 ROUNDED=13 NAN_HIGH=14 BYTES_UNSIGNED?=98 FEW_ITEMS?=99",
     ),
     "movement/reverse_sequence": (
         "count chunk first middle second inner",
