@@ -55,6 +55,7 @@ def detections(
     clip_before: bool = False,
     clip_after: bool = False,
     arm: np.ndarray | None = None,
+    arm_size: tuple[int, int] = (1, 1),
 ) -> list[Row]:
     """SSD's detections: image, class, score, corners."""
     found: list[Row] = []
@@ -68,6 +69,7 @@ def detections(
             if arm is not None:
                 delta = arm[image].astype(np.float64).reshape(count, 4)[p]
                 prior = moved(prior, delta, spread, corners, clip_before)
+                prior = np.asarray(prior) / (arm_size * 2)
             boxes.append(moved(prior, location_[p, which], spread, corners, clip_before))
         seen = scores[image].astype(np.float64).reshape(count, classes)
         kept: list[tuple[float, int, int]] = []

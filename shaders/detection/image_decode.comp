@@ -22,7 +22,7 @@ layout(constant_id = 12) const int REFINED = 0;
 layout(constant_id = 13) const int CLIPPED = 0;
 
 layout(push_constant) uniform P {
-    int images, lists, count, own_priors;
+    int images, lists, count, own_priors, width, height;
 } p;
 
 vec4 moved(vec4 prior, vec4 delta) {
@@ -45,7 +45,10 @@ void main() {
     vec4 box = LOAD4(priors, from);
     vec4 variance = ENCODED != 0 ? vec4(1.0) : LOAD4(priors, from + p.count);
     int own = image * p.count + number;
-    if (REFINED != 0) box = moved(box, variance * LOAD4(refinement, own));
+    if (REFINED != 0) {
+        box = moved(box, variance * LOAD4(refinement, own));
+        box /= vec2(p.width, p.height).xyxy;
+    }
     box = moved(box, variance * LOAD4(location, own * p.lists + list % p.lists));
     STORE4(rows, 2 * at, box_head(0.0, 0.0, box));
     STORE4(rows, 2 * at + 1, box_tail(box));

@@ -148,6 +148,26 @@ def test_priors_in_pixels(backend: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+def test_five_inputs_with_priors_in_pixels(backend: str, tmp_path: Path) -> None:
+    """OpenVINO divides the priors that the first stage has moved by the image's size again."""
+    many = Many(1e-5)
+    for number, code in enumerate((CENTER, CORNER)):
+        s = Scene(number, 2, 3, {"corners": code == CORNER})
+        rows = np.zeros((*s.priors.shape[:2], s.count, 5), np.float32)
+        boxes = s.priors[:, 0].reshape(len(s.priors), s.count, 4)
+        rows[:, 0, :, 1:] = boxes * np.array([3, 2, 3, 2], np.float32)
+        rows[:, 1].reshape(len(rows), -1)[:, : 4 * s.count] = s.priors[:, 1]
+        rng = np.random.default_rng(number)
+        arm = np.ones((2, 2 * s.count), np.float32)
+        moves = (rng.standard_normal((2, 4 * s.count)) * 0.5).astype(np.float32)
+        inputs = [s.location, s.scores, rows.reshape(*rows.shape[:2], -1), arm, moves]
+        attributes = {"normalized": 0, "input_width": 3, "input_height": 2, "code_type": code}
+        expected = s.expected(arm=moves, arm_size=(3, 2))
+        many.add("DetectionOutput", inputs, expected, s.attributes(attributes))
+    many.check(backend, tmp_path)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_equal_scores(backend: str, tmp_path: Path) -> None:
     many = Many(1e-5)
     for number, settings in enumerate(({}, {"mxnet": True})):

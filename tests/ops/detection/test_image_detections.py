@@ -58,6 +58,7 @@ def naive(op: ImageDetections, x: list[Array]) -> Array:
         clip_before=op.clip_before,
         clip_after=op.clip_after,
         arm=x[3] if len(x) > 3 else None,
+        arm_size=op.refined_size,
     )
     return listed(found, op.rows)
 
@@ -87,6 +88,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "best class": {"best_class": True},
     "best class, few": {"best_class": True, "top_k": 9, "keep_top_k": 5, "clip_after": True},
     "best class, a list each": {"best_class": True, "own_boxes": True, "keep_top_k": -1},
+    "priors divided": {"refined_size": (3, 2), "nms_threshold": 0.2},
+    "priors divided, clipped": {"refined_size": (2, 3), "corners": True, "clip_before": True},
     "nothing": {"confidence_threshold": 2.0},
     "nothing of the best": {"confidence_threshold": 2.0, "best_class": True},
 }

@@ -107,6 +107,35 @@ def test_small(
     check(one(name, inputs, outputs, given), feeds(inputs), tmp_path, backend)
 
 
+@pytest.mark.parametrize("scaled", ["both", "the output"])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int64", "bool", "int8", "int16", "uint8"])
+def test_padding_of_tensors_with_a_scale(
+    dtype: str, scaled: str, tmp_path: Path, backend: str
+) -> None:
+    """Floats and plain integers are padded with 0, whatever zero point stands in the file."""
+    zero = 0 if dtype == "int16" else 3
+    y = quantized((3, 5), dtype, 0.1, zero)
+    x = quantized((2, 3), dtype, 0.1, zero) if scaled == "both" else ((2, 3), dtype, {})
+    inputs = [x, held([[1, 0], [0, 2]])]
+    check(one("PAD", inputs, [y]), feeds(inputs), tmp_path, backend)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "int64", "bool"])
+def test_a_padding_of_another_scale(dtype: str, tmp_path: Path, backend: str) -> None:
+    value = ((), dtype, {"data": np.array(1, dtype), "scale": 0.2, "zero_point": 1})
+    inputs = [quantized((2, 3), dtype, 0.1, 3), held([[1, 0], [0, 2]]), value]
+    y = quantized((3, 5), dtype, 0.3, 2)
+    check(one("PADV2", inputs, [y]), feeds(inputs), tmp_path, backend)
+
+
+@pytest.mark.parametrize("name", ["BITWISE_XOR", "RIGHT_SHIFT"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_bits_of_tensors_with_a_scale(name: str, dtype: str, tmp_path: Path, backend: str) -> None:
+    scaled = quantized((2, 3), dtype, 0.1)
+    inputs = [scaled, ((3,), dtype, {"data": np.array([0, 3, 5], dtype)})]
+    check(one(name, inputs, [scaled]), feeds(inputs), tmp_path, backend)
+
+
 @pytest.mark.parametrize("name", ["MAXIMUM", "MINIMUM"])
 def test_extremes_of_nan(name: str, tmp_path: Path, backend: str) -> None:
     a = np.array([np.nan, 1, np.nan, np.inf, -np.inf, 2], np.float32)

@@ -254,7 +254,7 @@ KERNELS: dict[str, tuple[str, str]] = {
         "BYTES_UNSIGNED?=98",
     ),
     "detection/image_decode": (
-        "images lists count own_priors",
+        "images lists count own_priors width height",
         "CORNERS=10 ENCODED=11 REFINED=12 CLIPPED=13 BYTES_UNSIGNED?=98",
     ),
     "detection/image_places": (

@@ -21,7 +21,8 @@ class ImageDetections(Op):
     with ``own_boxes`` one for each class); confidence [N, P * C] of C classes, the class fastest;
     priors [1 or N, 2, P * 4], x1, y1, x2, y2 of each, then the variances, or with ``encoded``
     [1 or N, 1, P * 4]; optional refinement [N, P * 4], by which the priors are moved first (in the
-    same way as the boxes are moved afterwards).
+    same way as the boxes are moved afterwards) and divided by ``refined_size``
+    (width, height).
 
     With ``corners`` a corner moves by variance * location. Otherwise the centre is variance * xy *
     size + centre of the prior, the size exp(variance * wh) * size. ``encoded`` means no variances.
@@ -52,6 +53,7 @@ class ImageDetections(Op):
     best_class: bool = False
     clip_before: bool = False
     clip_after: bool = False
+    refined_size: tuple[int, int] = (1, 1)
 
     def infer(self, *inputs: TensorType | None) -> tuple[TensorType, ...]:
         self.sizes(*inputs)
@@ -74,6 +76,7 @@ class ImageDetections(Op):
         require(self.num_class >= 1, f"ImageDetections: {self.num_class} classes")
         require(min(self.top_k, self.keep_top_k) >= -1, f"ImageDetections: {self}")
         require(self.rows >= 0, f"ImageDetections: {self.rows} rows")
+        require(min(self.refined_size) >= 1, f"ImageDetections: {self}")
         given = [t for t in (location, confidence, priors, refinement) if t is not None]
         require_dtype(self, DType.FLOAT32, *given)
         parts = 1 if self.encoded else 2
@@ -183,6 +186,7 @@ class ImageDetections(Op):
         boxes, spread = parts[:, 0], None if self.encoded else parts[:, 1]
         if refinement is not None:
             boxes = self._moved(boxes, spread, refinement.reshape(images, 1, -1, 4))
+            boxes = boxes / np.array(self.refined_size * 2, np.float32)
         deltas = location.reshape(images, -1, self.lists, 4).transpose(0, 2, 1, 3)
         return self._moved(boxes, spread, deltas)
 

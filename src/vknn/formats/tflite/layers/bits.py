@@ -1,4 +1,4 @@
-"""BITWISE_XOR and RIGHT_SHIFT."""
+"""BITWISE_XOR and RIGHT_SHIFT, of quantized integers as they are stored."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from vknn.ops import elementwise as ew
 from vknn.ops.bits import BitShift, BitwiseXor
 
 
-@operator("BITWISE_XOR", inputs=2)
+@operator("BITWISE_XOR", inputs=2, takes_quantized=True)
 def bitwise_xor(c: Context) -> Value:
     """The bits that are set in one of two integers alone, with NumPy's broadcasting."""
     return c.add(BitwiseXor(), *_operands(c))
 
 
-@operator("RIGHT_SHIFT", inputs=2)
+@operator("RIGHT_SHIFT", inputs=2, takes_quantized=True)
 def right_shift(c: Context) -> Value:
     """Integers moved downwards, which keep their sign; the amount is held within 0 and bits - 1."""
     x, amount = _operands(c)

@@ -41,7 +41,8 @@ def batch_matmul(c: Context) -> Value:
     """Matrix product x @ y over the last two axes; the leading axes broadcast.
 
     TensorFlow Lite differs: with 8-bit matrices of three batch axes it uses sums of rows that it
-    has not computed.
+    has not computed, and with one scale for each column of the second operand of integers it takes
+    0 for the scale, so that all of its results are 0.
     """
     check_matrices(c)
     if is_hybrid(c, 1):

@@ -111,6 +111,8 @@ def _decode(emitter: Emitter, op: ImageDetections, sizes: _Sizes, rows: Ref) -> 
             "lists": op.lists,
             "count": sizes.lists.entries,
             "own_priors": int(types[2].dims[0] > 1),
+            "width": op.refined_size[0],
+            "height": op.refined_size[1],
         },
         {
             "CORNERS": int(op.corners),

@@ -59,10 +59,21 @@ def detection_output(c: Context) -> Value:
         best_class=best_class,
         clip_before=c.bool("clip_before_nms", False) or c.bool("clip", False),
         clip_after=c.bool("clip_after_nms", False),
+        refined_size=_refined_size(c),
     )
     location = _flat(c, 0, count * 4 * (classes if own_boxes else 1), "box logits")
     optional = () if refinement is None else (refinement,)
     return c.add(op, location, confidence, priors, *optional)
+
+
+def _refined_size(c: Context) -> tuple[int, int]:
+    """Width and height by which OpenVINO divides the priors that the first stage has moved.
+
+    Where priors count pixels it divides them twice: as they are, and once more when they are moved.
+    """
+    if len(c.inputs) < 5 or c.bool("normalized", True):
+        return 1, 1
+    return c.int("input_width", 1), c.int("input_height", 1)
 
 
 def _number(c: Context, name: str) -> int:

@@ -15,6 +15,7 @@ from vknn.formats.tflite.layers.common.quantization import (
     table_lookup,
     zero_of,
 )
+from vknn.formats.tflite.records import Quant
 from vknn.formats.tflite.registry import operator
 from vknn.graph import DType, Value
 from vknn.ops import elementwise as ew
@@ -202,11 +203,21 @@ def _pads(c: Context) -> tuple[int, ...]:
     return (*(a for a, _ in found), *(b for _, b in found))
 
 
+def _quant_of_padding(c: Context) -> Quant | None:
+    """Quantization of the output, if padding heeds it: not of floats, nor of plain integers.
+
+    Those of int8 and int16 are plain where the input has no scale, whatever the output has.
+    """
+    y = c.target()
+    plain = y.dtype is not DType.UINT8 and c.source(0).quant is None
+    return y.quant if y.is_quantized and not plain else None
+
+
 @operator("PAD", inputs=2, takes_quantized=True)
 def pad(c: Context) -> Value:
     """Padding with zeros, or with the zero point of a quantized output."""
-    quant = c.target().quant
-    value = float(quant.zero_point[0]) if quant is not None else 0.0
+    quant = _quant_of_padding(c)
+    value = float(zero_of(quant)) if quant is not None else 0.0
     return c.add(Pad(_pads(c), "constant", value), c.x)
 
 
@@ -216,7 +227,7 @@ def pad_v2(c: Context) -> Value:
     value = c.data(2)
     good = value.size == 1 and value.dtype == c.x.type.dtype.numpy
     c.require(good, f"pads {c.x.type} with {value.size} values of {value.dtype}")
-    given, wanted = c.source(2).quant, c.target().quant
+    given, wanted = c.source(2).quant, _quant_of_padding(c)
     if given is not None and wanted is not None:
         same = scale_of(given) == scale_of(wanted) and zero_of(given) == zero_of(wanted)
         c.require(same, "pads with a value of another scale")

@@ -82,7 +82,8 @@ def concatenate(c: Context) -> Value:
 
 
 def _quant(c: Context, number: int) -> tuple[bytes, bytes] | None:
-    found = c.source(number).quant
+    source = c.source(number)
+    found = source.quant if source.is_quantized else None
     return None if found is None else (found.scale.tobytes(), found.zero_point.tobytes())
 
 
