@@ -7,8 +7,10 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from vknn.cli.complaints import STOPPED
+from vknn.cli.stopping import Stopping, stoppable
 from vknn.errors import VknnError
 from vknn.scale.folder import Folder
 
@@ -18,22 +20,24 @@ _STOPS = {signal.SIGINT, signal.SIGTERM}
 _PDEATHSIG = 1
 
 
-def supervised(output: str, work: Callable[[], int]) -> int:
+def supervised(output: str, work: Callable[[bool], int]) -> int:
     """Exit code of ``work``, which a child process does; where a signal ends that, another goes on.
 
-    The job in the folder ``output`` notes what is being computed: without such a note nothing was
-    gained, and the work is given up. Where processes cannot be forked this one does the work.
+    ``work`` is told whether it is another's. The job in the folder ``output`` notes what is being
+    computed: without such a note nothing was gained, and the work is given up. Where processes
+    cannot be forked this one does the work.
     """
     if not hasattr(os, "fork"):
-        return work()
-    child, is_told = 0, False
+        return stoppable(partial(work, False))
+    child, is_told, goes_on = 0, 0, False
+    seen = Stopping()
 
-    def tell(*_: object) -> None:
+    def tell(number: int, _: object = None) -> None:
         nonlocal is_told
-        is_told = True
+        is_told += seen.is_new(number)
         if child:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # it may be in a driver, and deaf
+                os.kill(child, signal.SIGTERM if is_told == 1 else signal.SIGKILL)
 
     # Ctrl-C is the child's to answer, which gets it too; SIGTERM it gets of this process.
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -44,36 +48,25 @@ def supervised(output: str, work: Callable[[], int]) -> int:
             sys.stderr.flush()
             child = os.fork()
             if child == 0:
-                if before != signal.SIG_IGN:
-                    signal.signal(signal.SIGINT, _interrupted)
-                signal.signal(signal.SIGTERM, _terminated)
-                _be_child(work)
+                Stopping().install(before)
+                _be_child(partial(work, goes_on))
             if is_told:  # before the child was known here
-                tell()
+                os.kill(child, signal.SIGTERM)
             status = os.waitpid(child, 0)[1]
             if os.WIFEXITED(status):
                 code = os.WEXITSTATUS(status)
                 return 128 + signal.SIGTERM if is_told and code == STOPPED else code
             number = os.WTERMSIG(status)
+            if is_told:
+                return 128 + signal.SIGTERM
             if number in _STOPS:
                 return 128 + number
             _note(output, number)
+            goes_on = True
         return 128 + signal.SIGTERM
     finally:
         signal.signal(signal.SIGINT, before)
         signal.signal(signal.SIGTERM, terminated)
-
-
-def _interrupted(*_: object) -> None:
-    """Answer to Ctrl-C: what is computed is written; a second one ends the process at once."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    raise KeyboardInterrupt
-
-
-def _terminated(*_: object) -> None:
-    """Answer to SIGTERM, by which schedulers end jobs: as to Ctrl-C, however often it comes."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 def _be_child(work: Callable[[], int]) -> None:

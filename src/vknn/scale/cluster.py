@@ -6,6 +6,8 @@ import contextlib
 import math
 import os
 import platform
+import signal
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -75,7 +77,7 @@ def joined(address: str | None, is_resumed: bool = False) -> Iterator[Any]:
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
-        with quiet_backend():
+        with quiet_backend(), _own_answer():
             if address is not None:
                 ray.init(address=address, logging_level="warning", log_to_driver=False)
             else:
@@ -95,6 +97,25 @@ def joined(address: str | None, is_resumed: bool = False) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+@contextlib.contextmanager
+def _own_answer() -> Iterator[None]:
+    """Block that leaves the application's answer to SIGTERM, where there is one, as it is.
+
+    Ray's, which it gives as it is begun, ends the process.
+    """
+    before = signal.getsignal(signal.SIGTERM)
+    is_own = callable(before) and threading.current_thread() is threading.main_thread()
+    try:
+        yield
+    except SystemExit as error:
+        if callable(before) and is_own and error.code == signal.SIGTERM:  # Ray's answer
+            before(signal.SIGTERM, None)
+        raise
+    finally:
+        if is_own:
+            signal.signal(signal.SIGTERM, before)
 
 
 def local_resources() -> dict[str, float]:

@@ -42,6 +42,9 @@ _ADVISED = "To change retry attempts"
 _CHECK_SECONDS = 120.0
 #: Seconds in which workers tell of what they did last.
 _ACCOUNT_SECONDS = 3.0
+#: Seconds in which the keeper of a job that ends early answers: what stops the job may have
+#: stopped Ray, too.
+_STOP_SECONDS = 5.0
 
 
 @dataclass
@@ -108,7 +111,7 @@ class RayRun(JobRun):
                 raise self._failure(ray, setup.keeper, error) from None
             finally:
                 with contextlib.suppress(Exception):  # the keeper went with the cluster
-                    self._take(ray.get(setup.keeper.state.remote(), timeout=30))
+                    self._take(ray.get(setup.keeper.state.remote(), timeout=_STOP_SECONDS))
                     end_keeper(ray, setup.keeper)
                 self._note_suspects()
                 if not is_whole:
@@ -203,7 +206,7 @@ class RayRun(JobRun):
         def work() -> None:
             while not stop.wait(TELL_SECONDS):
                 with contextlib.suppress(Exception):
-                    self._take(ray.get(keeper.state.remote(), timeout=10))
+                    self._take(ray.get(keeper.state.remote(), timeout=_STOP_SECONDS))
                     if self.tell is not None:
                         self.tell(self.outcome)
 
@@ -233,7 +236,7 @@ class RayRun(JobRun):
     def _failure(self, ray: Any, keeper: Any, error: Exception) -> VknnError:
         """The error of a job, out of what Ray wraps it in."""
         with contextlib.suppress(Exception):
-            told = ray.get(keeper.state.remote(), timeout=30)["failure"]
+            told = ray.get(keeper.state.remote(), timeout=_STOP_SECONDS)["failure"]
             if told:
                 return JobError(told)
         inner: BaseException | None = error
