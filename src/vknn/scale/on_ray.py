@@ -206,6 +206,8 @@ class RayRun(JobRun):
         def work() -> None:
             while not stop.wait(TELL_SECONDS):
                 with contextlib.suppress(Exception):
+                    if self.folder.lost:
+                        keeper.fail.remote(self.folder.lost)
                     self._take(ray.get(keeper.state.remote(), timeout=_STOP_SECONDS))
                     if self.tell is not None:
                         self.tell(self.outcome)
