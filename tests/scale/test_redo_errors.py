@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,10 @@ def check_whole(output: Path, net: Path, tmp_path: Path) -> None:
 def test_in_one_process(net: Path, output: Path, tmp_path: Path) -> None:
     before = by_id(output, "path")
     assert job(tmp_path / "pictures", net, output).new_rows == 0, "errors stay until one asks"
+    begin = time.monotonic()
     report = job(tmp_path / "pictures", net, output, redo_errors=True)
     assert (report.rows, report.new_rows, report.errors, report.state) == (12, 3, {}, "done")
+    assert report.seconds > (time.monotonic() - begin) / 2, "all that it took"
     assert "rows with errors that are computed again: 3" in report.notes
     check_whole(output, net, tmp_path)
     for path, row in by_id(output, "path").items():

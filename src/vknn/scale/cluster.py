@@ -25,6 +25,10 @@ from vknn.scale.ray_worker import GPU, LEASE, OWN
 _CPUS, _RESUMED_CPUS = 1, 3
 #: Ray's own resource.
 _GPU = "GPU"
+#: Milliseconds that Ray gives an actor to end in, a setting of its processes, and Ray's own value.
+_GRACE, _RAYS_GRACE_SECONDS = "RAY_actor_graceful_shutdown_timeout_ms", 30.0
+#: Where a job starts Ray: NumPy may take so long for the last checks.
+_OWN_GRACE_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,7 @@ def joined(address: str | None, is_resumed: bool = False) -> Iterator[Any]:
             if address is not None:
                 ray.init(address=address, logging_level="warning", log_to_driver=False)
             else:
+                os.environ.setdefault(_GRACE, f"{1000 * _OWN_GRACE_SECONDS:g}")
                 ray.init(
                     address="local",  # left out, it is any cluster that runs on this machine
                     num_cpus=max(LEAST_CPUS, os.cpu_count() or 1)
@@ -97,6 +102,14 @@ def joined(address: str | None, is_resumed: bool = False) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def grace_seconds() -> float:
+    """Seconds that a worker has for its last checks: then Ray ends it."""
+    try:
+        return float(os.environ[_GRACE]) / 1000
+    except (KeyError, ValueError):
+        return _RAYS_GRACE_SECONDS
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from typing import Any
 
 from vknn.errors import InputError, VknnError
 from vknn.scale.archives import UnreadError
-from vknn.scale.cluster import check_schedulable, joined, pool_for, survey
+from vknn.scale.cluster import check_schedulable, grace_seconds, joined, pool_for, survey
 from vknn.scale.doubles import drop_doubles
 from vknn.scale.folder import Folder
 from vknn.scale.job_run import TELL_SECONDS, JobRun
@@ -38,8 +38,8 @@ _OWN_ERROR = re.compile(r"(?:^|: )vknn\.[\w.]+Error: (.+)")
 _ADVICE = "\nFailed to apply UDF transform"
 #: Begin of its last line, which says nothing of what happened.
 _ADVISED = "To change retry attempts"
-#: Seconds in which workers finish the checks of a job whose rows are all written.
-_CHECK_SECONDS = 120.0
+#: Seconds that pass until a worker that Ray ends because of its checks is gone.
+_LATE_SECONDS = 5.0
 #: Seconds in which workers tell of what they did last.
 _ACCOUNT_SECONDS = 3.0
 #: Seconds in which the keeper of a job that ends early answers: what stops the job may have
@@ -143,11 +143,11 @@ class RayRun(JobRun):
         are written, but for those of workers that were killed. Raises JobError where the last
         batches had too many errors.
         """
-        begin = time.monotonic()
+        begin, most = time.monotonic(), grace_seconds() + _LATE_SECONDS
         while True:
             state, past = ray.get(keeper.state.remote()), time.monotonic() - begin
             is_late = state["rows"] < rows and past < _ACCOUNT_SECONDS
-            if not is_late and not (state["pending"] and past < _CHECK_SECONDS):
+            if not is_late and not (state["pending"] and past < most):
                 break
             time.sleep(0.1)
         if state["pending"]:

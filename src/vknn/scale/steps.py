@@ -148,7 +148,8 @@ class JobSteps:
 
     def _counted_anew(self, before: Mapping[str, Any] | None) -> set[Any]:
         """:meth:`_done`, where rows went since it was asked."""
-        self.outcome = Outcome(total=self.outcome.total, notes=self.outcome.notes)
+        own = self.outcome
+        self.outcome = Outcome(own.total, notes=own.notes, begin=own.begin, run=own.run)
         return self._done(before)
 
     def plan(self, engine: str, address: str | None, again: str) -> JobPlan:
