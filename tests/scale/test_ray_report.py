@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scale import ray_jobs
+from scale.jobs import command
 from vknn import scale
 from vknn.errors import InputError
 from vknn.scale import ray_metrics
@@ -25,6 +28,36 @@ if ray.is_initialized() and ray.get_runtime_context().get_actor_id() is not None
     raise RuntimeError("not on this machine")
 vknn.register_layer("ncnn", "Broken", shape=lambda s, o: s[0], compute=lambda a, w, o: a[0])
 """
+
+#: A layer for which NumPy takes longer than Ray waits for actors by itself.
+SLOW_CHECK = """
+import time
+import numpy as np
+import vknn
+
+def compute(arrays, weights, options):
+    with open("/proc/self/cmdline", "rb") as file:
+        time.sleep(8 if b"_expected" in file.read() else 0)
+    return arrays[0] * np.float32(2)
+
+vknn.register_layer("ncnn", "SlowCheck", shape=lambda s, o: s[0], compute=compute)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.device
+@pytest.mark.timeout(240)
+def test_checks_that_take_longer_than_the_job(tmp_path: Path) -> None:
+    """Where Ray is begun for a job, workers live until their last checks are done."""
+    model, layers = ray_jobs.write_model(tmp_path, "SlowCheck", SLOW_CHECK)
+    source = ray_jobs.write_numbers(tmp_path / "source", [float(n) for n in range(40)])
+    words = [model, source, "--output", tmp_path / "out", "--id", "id", "--layers", layers]
+    words += ["--engine", "ray", "--device", "llvmpipe", "--check", "1/8", "--json"]
+    done = subprocess.run(command(*words), capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert not [note for note in report["notes"] if "not finished" in note]
+    assert sum(device["checks"] for device in report["devices"].values()) >= 2
 
 
 @pytest.mark.slow

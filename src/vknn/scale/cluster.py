@@ -26,7 +26,7 @@ _CPUS, _RESUMED_CPUS = 1, 3
 #: Ray's own resource.
 _GPU = "GPU"
 #: Milliseconds that Ray gives an actor to end in, a setting of its processes, and Ray's own value.
-_GRACE, _RAYS_GRACE_SECONDS = "RAY_actor_graceful_shutdown_timeout_ms", 30.0
+_GRACE, _RAYS_GRACE_SECONDS = "RAY_kill_worker_timeout_milliseconds", 5.0
 #: Where a job starts Ray: NumPy may take so long for the last checks.
 _OWN_GRACE_SECONDS = 120.0
 

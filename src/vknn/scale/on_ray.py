@@ -152,7 +152,7 @@ class RayRun(JobRun):
             time.sleep(0.1)
         if state["pending"]:
             self.outcome.notes.append(
-                f"{state['pending']} checks were not finished: their workers ended"
+                f"{state['pending']} checks were not finished: Ray ended their workers"
             )
         if state["failure"]:
             raise JobError(state["failure"])
