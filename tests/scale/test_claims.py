@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -40,13 +41,41 @@ def claims(output: Path) -> list[Path]:
     return list((output / "_vknn").glob("claim-*.json"))
 
 
-def test_another_machine_works_in_the_folder(given: tuple[Path, Path, Path]) -> None:
+WAITS = "process 7 on second worked in this folder 4. s ago"
+
+
+def test_a_process_of_another_machine_that_lives(given: tuple[Path, Path, Path]) -> None:
+    """It is waited for whether it is heard of, and it keeps the folder then."""
     path = write_claim(given[2], 40)
-    with pytest.raises(VknnError, match="process 7 on second, heard of 4.* s ago; where") as e:
+    heard = threading.Timer(2.0, lambda: write_claim(given[2], 0, beats=2))
+    heard.start()
+    with (
+        pytest.raises(VknnError, match="folder now: process 7 on second"),
+        pytest.warns(RuntimeWarning, match=WAITS),
+    ):
         job(*given, id="id")
-    assert str(path) in str(e.value) and claims(given[2]) == [path]
-    os.remove(path)  # as it says
-    assert job(*given, id="id").rows == 50
+    heard.join()
+    assert claims(given[2]) == [path]
+
+
+def test_a_claim_that_is_removed(given: tuple[Path, Path, Path]) -> None:
+    path = write_claim(given[2], 40)
+    removal = threading.Timer(2.0, path.unlink)
+    removal.start()
+    with pytest.warns(RuntimeWarning, match=WAITS) as told:
+        assert job(*given, id="id").rows == 50
+    removal.join()
+    assert str(path) in str(told[0].message)
+    assert not claims(given[2])
+
+
+def test_a_process_of_another_machine_that_is_silent(
+    given: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claim, "STALE_SECONDS", 3.0)
+    write_claim(given[2], 0)
+    with pytest.warns(RuntimeWarning, match="nothing is heard of it for . s more"):
+        assert job(*given, id="id").rows == 50
     assert not claims(given[2])
 
 

@@ -8,6 +8,8 @@ import os
 import platform
 import secrets
 import threading
+import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,8 @@ class Claim:
     """The claim of this process to a folder.
 
     Each process has a file of its own, and whoever sees another's leaves: of two that come at once
-    both may, and one does at least. How old one is, the filesystem's clock says.
+    both may, and one does at least. Whether a process of another machine lives, time tells: how old
+    its claim is, the filesystem's clock says.
 
     Args:
         filesystem: Where the folder is.
@@ -42,21 +45,23 @@ class Claim:
         self._filesystem, self._folder, self._text, self._write = filesystem, folder, text, write
         self._path = f"{folder}/{_BEGIN}{secrets.token_hex(8)}{_ENDING}"
         pid = os.getpid()
-        own = {"host": platform.node(), "machine": _machine(), "pid": pid, "start": _start_of(pid)}
-        self._data = json.dumps(own).encode()
+        self._own: dict[str, Any] = {
+            "host": platform.node(), "machine": _machine(), "pid": pid, "start": _start_of(pid),
+            "beats": 0,
+        }  # fmt: skip
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._live, name="vknn-claim", daemon=True)
         self.lost = ""
 
     def __enter__(self) -> Claim:
-        self._write(self._path, self._data)
+        self._renew()
+        self._thread.start()
         try:
             for path, age in self._others():
                 self._remove_dead(path, age)
         except BaseException:
-            self._remove(self._path)
+            self.__exit__()
             raise
-        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -76,25 +81,51 @@ class Claim:
         return [(path, (now - then) / 1e9 if now and then else 0.0) for path, then in found.items()]
 
     def _remove_dead(self, path: str, age: float) -> None:
-        """Removal of a claim of a process that has ended. Raises VknnError where it may live."""
+        """Removal of a claim of a process that has ended. Raises VknnError where it lives."""
+        before = self._read(path)
+        if before is None:  # it has just ended
+            return
+        who = f"process {before.get('pid')} on {before.get('host')}"
+        if before.get("machine") and before["machine"] == _machine():
+            is_alive = _start_of(before["pid"]) == before["start"]
+        else:
+            is_alive = age <= STALE_SECONDS and self._is_heard(path, before, who, age)
+        if is_alive:
+            raise VknnError(f"{self._text}: another job works in this folder now: {who}")
+        self._remove(path)
+
+    def _is_heard(self, path: str, before: dict[str, Any], who: str, age: float) -> bool:
+        """Whether another machine's process gives a sign of life before its claim is nobody's."""
+        most = STALE_SECONDS - age
+        warnings.warn(
+            f"{self._text}: {who} worked in this folder {age:.0f} s ago; the job begins when "
+            f"nothing is heard of it for {most:.0f} s more, or when {path} is removed",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        until = time.monotonic() + most
+        while time.monotonic() < until:
+            time.sleep(min(1.0, BEAT_SECONDS))
+            found = self._read(path)
+            if found != before:
+                return found is not None
+        return False
+
+    def _read(self, path: str) -> dict[str, Any] | None:
+        """What a claim says; None where there is none any more."""
         try:
             with self._filesystem.open_input_stream(path) as file:
-                other = json.loads(file.read())
-        except FileNotFoundError:  # it has just ended
-            return
+                found = json.loads(file.read())
+        except FileNotFoundError:
+            return None
         except ValueError:
-            other = {}
-        is_here = bool(other.get("machine")) and other["machine"] == _machine()
-        if (is_here and _start_of(other["pid"]) != other["start"]) or age > STALE_SECONDS:
-            self._remove(path)
-            return
-        who = f"process {other.get('pid')} on {other.get('host')}"
-        if is_here:
-            raise VknnError(f"{self._text}: another job works in this folder now: {who}")
-        raise VknnError(
-            f"{self._text}: another job works in this folder now: {who}, heard of {age:.0f} s ago; "
-            f"where that has ended, wait {max(1, STALE_SECONDS - age):.0f} s, or remove {path}"
-        )
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _renew(self) -> None:
+        """Writing of the claim with a further sign of life."""
+        self._own["beats"] += 1
+        self._write(self._path, json.dumps(self._own).encode())
 
     def _live(self) -> None:
         """Signs of life until the end, or until the claim is gone."""
@@ -107,7 +138,7 @@ class Claim:
                         "one for too long"
                     )
                     return
-                self._write(self._path, self._data)
+                self._renew()
 
     def _remove(self, path: str) -> None:
         with contextlib.suppress(OSError, arrow().ArrowException):

@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 
 from vknn.scale.optional import ray_module
@@ -14,6 +15,8 @@ from vknn.scale.optional import ray_module
 _BACKEND = "RAY_BACKEND_LOG_LEVEL"
 #: Says that there are no bars, as a warning.
 _PROGRESS = "ray.data._internal.progress"
+#: Begin of a warning that a job is so small that not all workers have some of it.
+_FEW = "The minimum number of concurrent actors"
 
 
 @contextlib.contextmanager
@@ -61,7 +64,9 @@ def quiet_data() -> Iterator[None]:
     log.setLevel(logging.ERROR)
     context.enable_progress_bars = bars and sys.stderr.isatty()
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=_FEW)
+            yield
     finally:
         context.enable_progress_bars = bars
         log.setLevel(level)
