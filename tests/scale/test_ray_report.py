@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from scale import ray_jobs
 from scale.jobs import command
 from vknn import scale
 from vknn.errors import InputError
-from vknn.scale import ray_metrics
+from vknn.scale import ray_metrics, ray_noise
 from vknn.scale.keeper import BatchProgress
 
 #: A layer that cannot be registered beside the devices, only where the job is begun.
@@ -42,6 +43,16 @@ def compute(arrays, weights, options):
 
 vknn.register_layer("ncnn", "SlowCheck", shape=lambda s, o: s[0], compute=compute)
 """
+
+
+def test_what_ray_says_of_tokens(caplog: pytest.LogCaptureFixture) -> None:
+    """That it asks for them, nobody can do anything about; that it does not, many want to know."""
+    log = logging.getLogger("ray._private.authentication.authentication_token_setup")
+    with ray_noise.quiet_backend():
+        log.warning("Token authentication is enabled for this Ray cluster.")
+        log.warning("Token authentication is disabled for this Ray cluster.")
+    log.warning("Token authentication is enabled for this Ray cluster.")
+    assert [r.getMessage().split()[3] for r in caplog.records] == ["disabled", "enabled"]
 
 
 @pytest.mark.slow
