@@ -25,10 +25,10 @@ from vknn.scale.optional import arrow, arrow_part, ray_module
 from vknn.scale.options import BATCH, DEVICE, ERROR, Predictor
 from vknn.scale.outcome import JobError
 from vknn.scale.ray_noise import quiet_data
-from vknn.scale.ray_sources import dataset_of
+from vknn.scale.ray_sources import dataset_of, left_of
 from vknn.scale.reading import Rows, read
 from vknn.scale.report import DeviceReport
-from vknn.scale.sources import PICTURES, RecordSource
+from vknn.scale.sources import PICTURES
 from vknn.scale.stages import FIRST_ROWS, end_keeper, prepared, staged
 
 _PENDING = ".pending.parquet"
@@ -91,9 +91,8 @@ class RayRun(JobRun):
             size = setup.portions.block_bytes
             context.target_max_block_size = min(context.target_max_block_size or size, size)
             batch = self.predictor.batch_size
-            read_from = dataset_of(
-                self._left(), setup.layout.read, self.schema, batch, setup.keeper
-            )
+            left = left_of(self.source, self.predictor.id, self.done)
+            read_from = dataset_of(left, setup.layout.read, self.schema, batch, setup.keeper)
             dataset = staged(read_from, setup, pool)
             is_whole = False
             try:
@@ -119,12 +118,6 @@ class RayRun(JobRun):
         self._complete()
         if problems := self._state.get("unread"):
             raise UnreadError(problems)
-
-    def _left(self) -> RecordSource:
-        """The source without pictures that have rows: Ray would read them to leave them out."""
-        if not self._is_parted:
-            return self.source
-        return self.source.where(lambda path: path not in self.done)
 
     @property
     def _is_parted(self) -> bool:
