@@ -55,6 +55,9 @@ SCALE = {
     "nothing says which column input {} is read from: --input {}=COLUMN does (columns={{}: "
     "COLUMN}); there are {}": ("scale/test_reading.py::test_the_column_of_an_input"),
     "there is no option {}; there are {}": ("scale/test_jobs.py::test_options_that_are_refused"),
+    "without an id column nothing says which records failed: --restart": (
+        "scale/test_redo_errors.py::test_what_is_refused"
+    ),
     "  {} suspect rows: --redo-suspect computes them again": (
         "scale/test_device_checks.py::test_suspect_rows_are_computed_again"
     ),

@@ -19,6 +19,8 @@ from tests.scale.jobs import HOST, write_net
 
 from vknn import scale
 from vknn.errors import VknnError
+from vknn.scale import claim
+from vknn.scale.folder import Folder
 
 pytest.importorskip("moto.server", reason="moto is not installed")
 pytestmark = [pytest.mark.slow]
@@ -89,3 +91,29 @@ def test_a_bucket_that_is_not_there(bucket: str, tmp_path: Path) -> None:
     source = f"s3://nowhere/in{bucket}"
     with pytest.raises(ValueError, match=r"s3://nowhere/in.*(cannot be listed|there are no)"):
         scale.run(source, write_net(tmp_path), tmp_path / "out", **HOST)
+
+
+def test_two_jobs_in_one_bucket(
+    bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second is refused while the first lives, and its claim goes with it."""
+    place, _ = fs.FileSystem.from_uri(f"s3://vknn/{bucket}&allow_bucket_creation=true")
+    place.create_dir("vknn")
+    first, second = (Folder(f"s3://vknn/two{bucket}") for _ in range(2))
+    first.create()
+    with first.held():
+        with pytest.raises(VknnError, match=f"folder now: process {os.getpid()} on "):
+            second.held().__enter__()
+        assert not first.lost
+    with second.held():
+        pass
+    with place.open_output_stream("vknn/two/_vknn/claim-00.json") as file:
+        file.write(b'{"host": "other", "machine": "m", "pid": 7, "start": "1"}')
+    monkeypatch.setattr(claim, "STALE_SECONDS", 4.0)
+    with (
+        pytest.warns(RuntimeWarning, match="process 7 on other worked in this folder"),
+        second.held(),
+    ):
+        pass
+    left = place.get_file_info(fs.FileSelector("vknn/two/_vknn"))
+    assert not [info.path for info in left if "claim" in info.path]

@@ -158,7 +158,7 @@ def test_the_process_of_a_job_can_turn_to_ray(tmp_path: Path) -> None:
     text = (
         "import sys\n"
         "from vknn.cli.supervised import supervised\n"
-        "def work():\n"
+        "def work(_):\n"
         "    import pyarrow, ray.data\n"
         "    return pyarrow.array([7]).to_pandas()[0]\n"
         f"sys.exit(supervised({str(tmp_path)!r}, work))\n"

@@ -17,15 +17,12 @@ from vknn import scale
 from vknn.errors import InputError
 from vknn.scale import cluster
 from vknn.scale.first_record import FirstRecord
-from vknn.scale.folder import Folder
 from vknn.scale.layout import JobLayout
-from vknn.scale.on_ray import RayRun
 from vknn.scale.options import Predictor
-from vknn.scale.outcome import Outcome
 from vknn.scale.portions import BLOCK_BYTES, USUAL, Portions, portions_of
+from vknn.scale.ray_sources import left_of
 from vknn.scale.reading import Rows
 from vknn.scale.records import Record
-from vknn.scale.shares import ErrorBound
 from vknn.scale.sources import find_source
 
 pa = pytest.importorskip("pyarrow")
@@ -69,15 +66,9 @@ def test_where_nothing_is_known() -> None:
 def test_pictures_that_have_rows_are_not_read_again(tmp_path: Path) -> None:
     """Ray filters behind the read: a night's pictures would all be read to be left out."""
     source = find_source(pictures(tmp_path / "in", 4))
-    done = set(source.paths[:3])
-    run = RayRun(
-        Predictor(tmp_path / "net.param", id="path"), source, Folder(tmp_path / "out"), {}, done,
-        ErrorBound(), Outcome(total=4),
-    )  # fmt: skip
-    left = run._left()
+    left = left_of(source, "path", set(source.paths[:3]))
     assert left.paths == source.paths[3:] and left.sizes == source.sizes[3:]
-    run.done = set()
-    assert run._left() is source
+    assert left_of(source, "path", set()) is source
 
 
 def test_a_folder_that_ray_cannot_read_back(tmp_path: Path) -> None:
@@ -125,3 +116,17 @@ def test_small_rows_of_one_file_are_work_for_all_workers(ray: Any, tmp_path: Pat
         for name in pq.read_table(path, columns=["batch"]).column("batch").to_pylist()
     }
     assert len(workers) == 2 and len(files) > 1
+
+
+def test_files_that_are_done_are_not_read_again(tmp_path: Path) -> None:
+    """Of tables those of which every record has a row; one that is damaged is somebody else's."""
+    for number in range(3):
+        ids = list(range(4 * number, 4 * number + 4))
+        pq.write_table(pa.table({"id": ids, "data": ids}), tmp_path / f"{number}.parquet")
+    source = find_source(tmp_path)
+    names = [tmp_path / f"{number}.parquet" for number in range(3)]
+    assert left_of(source, "id", set(range(5))).paths == tuple(map(str, names[1:]))
+    assert left_of(source, "id", set()) is source
+    assert left_of(source, None, set(range(5))) is source
+    names[0].write_bytes(b"damaged")
+    assert left_of(source, "id", set(range(8))).paths == (str(names[0]), str(names[2]))

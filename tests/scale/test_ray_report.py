@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import logging
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from scale import ray_jobs
+from scale.jobs import command
 from vknn import scale
 from vknn.errors import InputError
-from vknn.scale import ray_metrics
+from vknn.scale import ray_metrics, ray_noise
 from vknn.scale.keeper import BatchProgress
 
 #: A layer that cannot be registered beside the devices, only where the job is begun.
@@ -25,6 +29,46 @@ if ray.is_initialized() and ray.get_runtime_context().get_actor_id() is not None
     raise RuntimeError("not on this machine")
 vknn.register_layer("ncnn", "Broken", shape=lambda s, o: s[0], compute=lambda a, w, o: a[0])
 """
+
+#: A layer for which NumPy takes longer than Ray waits for actors by itself.
+SLOW_CHECK = """
+import time
+import numpy as np
+import vknn
+
+def compute(arrays, weights, options):
+    with open("/proc/self/cmdline", "rb") as file:
+        time.sleep(8 if b"_expected" in file.read() else 0)
+    return arrays[0] * np.float32(2)
+
+vknn.register_layer("ncnn", "SlowCheck", shape=lambda s, o: s[0], compute=compute)
+"""
+
+
+def test_what_ray_says_of_tokens(caplog: pytest.LogCaptureFixture) -> None:
+    """That it asks for them, nobody can do anything about; that it does not, many want to know."""
+    log = logging.getLogger("ray._private.authentication.authentication_token_setup")
+    with ray_noise.quiet_backend():
+        log.warning("Token authentication is enabled for this Ray cluster.")
+        log.warning("Token authentication is disabled for this Ray cluster.")
+    log.warning("Token authentication is enabled for this Ray cluster.")
+    assert [r.getMessage().split()[3] for r in caplog.records] == ["disabled", "enabled"]
+
+
+@pytest.mark.slow
+@pytest.mark.device
+@pytest.mark.timeout(240)
+def test_checks_that_take_longer_than_the_job(tmp_path: Path) -> None:
+    """Where Ray is begun for a job, workers live until their last checks are done."""
+    model, layers = ray_jobs.write_model(tmp_path, "SlowCheck", SLOW_CHECK)
+    source = ray_jobs.write_numbers(tmp_path / "source", [float(n) for n in range(40)])
+    words = [model, source, "--output", tmp_path / "out", "--id", "id", "--layers", layers]
+    words += ["--engine", "ray", "--device", "llvmpipe", "--check", "1/8", "--json"]
+    done = subprocess.run(command(*words), capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert not [note for note in report["notes"] if "not finished" in note]
+    assert sum(device["checks"] for device in report["devices"].values()) >= 2
 
 
 @pytest.mark.slow

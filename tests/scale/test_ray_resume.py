@@ -92,11 +92,15 @@ sys.exit(main(sys.argv[1:]))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("presses", [1, 2])
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(
+    "presses, number",
+    [(1, signal.SIGINT), (2, signal.SIGINT), (1, signal.SIGTERM), (2, signal.SIGTERM)],
+)
 def test_a_command_that_is_interrupted(
-    ray_cluster: Any, ray: Any, tmp_path: Path, presses: int
+    ray_cluster: Any, ray: Any, tmp_path: Path, presses: int, number: signal.Signals
 ) -> None:
-    """Ctrl-C ends a job, a second one at once; given again it goes on where it was."""
+    """Ctrl-C and SIGTERM end a job, a second one at once; given again it goes on where it was."""
     model, layers = ray_jobs.write_model(tmp_path, "Slow", ray_jobs.SLOW)
     source = ray_jobs.write_numbers(tmp_path / "source", [float(n) for n in range(ROWS)], FILES)
     output = tmp_path / "out"
@@ -113,10 +117,12 @@ def test_a_command_that_is_interrupted(
         time.sleep(0.05)
     begin = time.monotonic()
     for _ in range(presses):
-        os.killpg(process.pid, signal.SIGINT)
-        time.sleep(0.3)
+        os.killpg(process.pid, number)
+        time.sleep(1.2 if number == signal.SIGTERM else 0.3)
     _, errors = process.communicate(timeout=60)
-    assert process.returncode in (130, -signal.SIGINT), errors
+    assert process.returncode in (128 + number, -number), errors
+    if presses == 1:
+        assert errors.endswith("vknn: stopped\n")
     assert time.monotonic() < begin + (30 if presses == 1 else 10)
     before = sum(pq.read_metadata(p).num_rows for p in output.glob("*.parquet"))
     assert 0 < before < ROWS

@@ -275,3 +275,21 @@ def test_relative_names_mean_the_same_in_every_folder(
     assert first == wanted.get(kind, f"rows.{kind}#0")
     folder.create()
     assert (tmp_path / "out" / "_vknn").is_dir() and not list(Path.cwd().iterdir())
+
+
+def test_pictures_of_a_large_row_group_are_read_one_after_another(tmp_path: Path) -> None:
+    """Arrow would hold the group, which may be of gigabytes."""
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    random, path = np.random.default_rng(0), tmp_path / "t.parquet"
+    data = [random.bytes(100_000) for _ in range(320)]
+    rows = pa.table({"id": list(range(320)), "image": data})
+    pq.write_table(rows, path, row_group_size=320, write_batch_size=8, use_dictionary=False)
+    del rows
+    before = pa.total_allocated_bytes()
+    most, found = 0, []
+    for some in read(find_source(path), ["id", "image"], 32):
+        most = max(most, pa.total_allocated_bytes() - before)
+        found += some.table.column("image").to_pylist()
+    assert found == data
+    assert most < 12 << 20, "of 32 MB"

@@ -7,21 +7,25 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from vknn.cli.arguments import add_model, model_files
-from vknn.cli.complaints import FAILED, complain
+from vknn.cli.complaints import FAILED as JOB_FAILED
+from vknn.cli.complaints import complain
 from vknn.cli.inputs import add_image_arguments
 from vknn.cli.output import progress, show
+from vknn.cli.stopping import stoppable
 from vknn.cli.supervised import supervised
 from vknn.errors import InputError
 from vknn.scale.convert import FORMATS, convert
 from vknn.scale.folder import Folder
-from vknn.scale.job import DONE, ENGINES, run_job
+from vknn.scale.job import ENGINES, run_job
 from vknn.scale.options import BATCH_ROWS, Predictor
 from vknn.scale.outcome import JobError, Outcome
 from vknn.scale.plan import JobPlan
 from vknn.scale.report import Report
+from vknn.scale.steps import DONE, FAILED, SUSPECT
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -56,7 +60,6 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--recipe", type=Path, metavar="FILE", help="what outputs mean; none: nothing"
     )
     group.add_argument("--threshold", type=float, metavar="N", help="lowest score (the recipe's)")
-    group.add_argument("--restart", action="store_true", help="remove earlier answers, begin anew")
     _add_work(parser.add_argument_group("work"))
 
 
@@ -86,22 +89,31 @@ def _add_work(group: argparse._ActionsContainer) -> None:
         metavar="SHARE",
         help="records that NumPy computes, too: 1/1000; first: each worker's first; none",
     )
-    group.add_argument(
-        "--redo-suspect", action="store_true", help="compute rows of a wrong device again"
-    )
+    again = group.add_mutually_exclusive_group()
+    again.add_argument("--restart", action="store_true", help="remove earlier answers, begin anew")
+    again.add_argument(
+        "--redo-suspect", action="store_const", dest="again", const=SUSPECT, default="",
+        help="compute rows of a wrong device again",
+    )  # fmt: skip
+    again.add_argument(
+        "--redo-errors", action="store_const", dest="again", const=FAILED,
+        help="compute rows with errors again, too",
+    )  # fmt: skip
     group.add_argument("--dry-run", action="store_true", help="say what would be done")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run of a job; a report is shown at its end."""
     if _may_die(args):
-        return supervised(args.output, lambda: _run(args))
-    from vknn.cli.main import guarded  # which imports this
-
-    return guarded(lambda: _run(args))  # the errors are not all of the model's file
+        return supervised(args.output, partial(_run, args))
+    return stoppable(partial(_run, args))
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace, goes_on: bool = False) -> int:
+    """The job; ``goes_on``: in place of a process that had removed what was to be removed."""
+    restart, again = args.restart and not goes_on, args.again
+    if goes_on and again == FAILED:
+        again = ""
     if args.format != "parquet" and not args.dry_run and not Folder(args.output).is_local:
         raise InputError(
             f"--format {args.format}: only answers in a folder of this machine are converted, and "
@@ -114,14 +126,14 @@ def _run(args: argparse.Namespace) -> int:
         try:
             found = run_job(
                 args.source, predictor, args.output, engine=args.engine, address=args.address,
-                errors=args.errors, restart=args.restart, redo_suspect=args.redo_suspect,
-                progress=tell, dry_run=args.dry_run,
+                errors=args.errors, restart=restart, again=again, progress=tell,
+                dry_run=args.dry_run,
             )  # fmt: skip
         except JobError as error:
             if error.report is not None:
                 _show(args, error.report)
             complain(error)
-            return FAILED
+            return JOB_FAILED
     _show(args, found)
     if args.format != "parquet" and isinstance(found, Report) and found.state == DONE:
         written = convert(args.output, args.format)

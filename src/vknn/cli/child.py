@@ -14,6 +14,7 @@ import time
 from types import FrameType
 from typing import Any
 
+from vknn.cli.stopping import Stopping
 from vknn.cli.watched import Calls, note_of
 from vknn.runtime import driver_watch
 from vknn.runtime.precompile import COMPILE_SECONDS
@@ -41,12 +42,13 @@ class Parent:
     """The parent of a child that works in its place. A context manager, as signals are the child's
     meanwhile: Ctrl-C it gets by itself, SIGTERM from this process.
 
-    ``child``: its number, 0 without one and in it. ``is_told``: whether it was told to end.
-    ``interrupt``: what answered Ctrl-C before.
+    ``child``: its number, 0 without one and in it. ``times_told``: how often it was told to end;
+    the second time ends the child at once. ``interrupt``: what answered Ctrl-C before.
     """
 
     def __init__(self) -> None:
-        self.child, self.is_told = 0, False
+        self.child, self.times_told = 0, 0
+        self._seen = Stopping()
 
     def __enter__(self) -> Parent:
         self.interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -65,8 +67,8 @@ class Parent:
         if self.child == 0:
             with contextlib.suppress(Exception):
                 ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
-        elif self.is_told:  # before the child was known here
-            self._tell()
+        elif self.times_told:  # before the child was known here
+            os.kill(self.child, signal.SIGTERM)
         return self.child
 
     def wait(self) -> int:
@@ -106,11 +108,11 @@ class Parent:
             found |= signal_.si_code == _BY_A_PROCESS
         return found
 
-    def _tell(self, *_: int | FrameType | None) -> None:
-        self.is_told = True
+    def _tell(self, number: int, _: FrameType | None = None) -> None:
+        self.times_told += self._seen.is_new(number)
         if self.child:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.child, signal.SIGTERM)
+            with contextlib.suppress(ProcessLookupError):  # it may be in a driver, and deaf
+                os.kill(self.child, signal.SIGTERM if self.times_told == 1 else signal.SIGKILL)
 
 
 def apart(seconds: float = COMPILE_SECONDS) -> int | None:
@@ -142,6 +144,8 @@ def _apart(parent: Parent, seconds: float) -> int | None:
         code = parent.follow(notes, calls)
     finally:
         os.close(notes)
+    if parent.times_told and (code is None or code < 0):
+        return 128 + signal.SIGTERM
     if code is None or (code < 0 and -code not in STOPS):
         raise calls.fault(code)
     return code if code >= 0 else 128 - code

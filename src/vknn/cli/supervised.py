@@ -7,48 +7,41 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 
 from vknn.cli.child import STOPS, Parent
 from vknn.cli.complaints import STOPPED
+from vknn.cli.stopping import Stopping, stoppable
 from vknn.errors import VknnError
 from vknn.forked_work import signal_name
 from vknn.scale.folder import Folder
 
 
-def supervised(output: str, work: Callable[[], int]) -> int:
+def supervised(output: str, work: Callable[[bool], int]) -> int:
     """Exit code of ``work``, which a child process does; where a signal ends that, another goes on.
 
-    The job in the folder ``output`` notes what is being computed: without such a note nothing was
-    gained, and the work is given up. Where processes cannot be forked this one does the work.
+    ``work`` is told whether it is another's. The job in the folder ``output`` notes what is being
+    computed: without such a note nothing was gained, and the work is given up. Where processes
+    cannot be forked this one does the work.
     """
     if not hasattr(os, "fork"):
-        return work()
+        return stoppable(partial(work, False))
+    goes_on = False
     with Parent() as parent:
-        while not parent.is_told:
+        while not parent.times_told:
             if parent.fork() == 0:
-                if parent.interrupt != signal.SIG_IGN:
-                    signal.signal(signal.SIGINT, _interrupted)
-                signal.signal(signal.SIGTERM, _terminated)
-                _be_child(work)
+                Stopping().install(parent.interrupt)
+                _be_child(partial(work, goes_on))
             code = parent.wait()
             if code >= 0:
-                return 128 + signal.SIGTERM if parent.is_told and code == STOPPED else code
+                return 128 + signal.SIGTERM if parent.times_told and code == STOPPED else code
+            if parent.times_told:
+                break
             if -code in STOPS:
                 return 128 - code
             _note(output, signal_name(code))
+            goes_on = True
         return 128 + signal.SIGTERM
-
-
-def _interrupted(*_: object) -> None:
-    """Answer to Ctrl-C: what is computed is written; a second one ends the process at once."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    raise KeyboardInterrupt
-
-
-def _terminated(*_: object) -> None:
-    """Answer to SIGTERM, by which schedulers end jobs: as to Ctrl-C, however often it comes."""
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise KeyboardInterrupt
 
 
 def _be_child(work: Callable[[], int]) -> None:

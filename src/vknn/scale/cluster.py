@@ -6,6 +6,8 @@ import contextlib
 import math
 import os
 import platform
+import signal
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +25,10 @@ from vknn.scale.ray_worker import GPU, LEASE, OWN
 _CPUS, _RESUMED_CPUS = 1, 3
 #: Ray's own resource.
 _GPU = "GPU"
+#: Milliseconds that Ray gives an actor to end in, a setting of its processes, and Ray's own value.
+_GRACE, _RAYS_GRACE_SECONDS = "RAY_kill_worker_timeout_milliseconds", 5.0
+#: Where a job starts Ray: NumPy may take so long for the last checks.
+_OWN_GRACE_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -75,10 +81,11 @@ def joined(address: str | None, is_resumed: bool = False) -> Iterator[Any]:
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
-        with quiet_backend():
+        with quiet_backend(), _own_answer():
             if address is not None:
                 ray.init(address=address, logging_level="warning", log_to_driver=False)
             else:
+                os.environ.setdefault(_GRACE, f"{1000 * _OWN_GRACE_SECONDS:g}")
                 ray.init(
                     address="local",  # left out, it is any cluster that runs on this machine
                     num_cpus=max(LEAST_CPUS, os.cpu_count() or 1)
@@ -95,6 +102,33 @@ def joined(address: str | None, is_resumed: bool = False) -> Iterator[Any]:
         yield ray
     finally:
         ray.shutdown()
+
+
+def grace_seconds() -> float:
+    """Seconds that a worker has for its last checks: then Ray ends it."""
+    try:
+        return float(os.environ[_GRACE]) / 1000
+    except (KeyError, ValueError):
+        return _RAYS_GRACE_SECONDS
+
+
+@contextlib.contextmanager
+def _own_answer() -> Iterator[None]:
+    """Block that leaves the application's answer to SIGTERM, where there is one, as it is.
+
+    Ray's, which it gives as it is begun, ends the process.
+    """
+    before = signal.getsignal(signal.SIGTERM)
+    is_own = callable(before) and threading.current_thread() is threading.main_thread()
+    try:
+        yield
+    except SystemExit as error:
+        if callable(before) and is_own and error.code == signal.SIGTERM:  # Ray's answer
+            before(signal.SIGTERM, None)
+        raise
+    finally:
+        if is_own:
+            signal.signal(signal.SIGTERM, before)
 
 
 def local_resources() -> dict[str, float]:

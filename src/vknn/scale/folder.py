@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import posixpath
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from vknn.errors import InputError, VknnError
+from vknn.scale.claim import Claim
 from vknn.scale.optional import arrow, arrow_part
 from vknn.scale.sources import place_of
 
@@ -18,6 +20,8 @@ from vknn.scale.sources import place_of
 OWN = "_vknn"
 JOB, RUNNING, SUSPECT, LOCK = "job.json", "running.json", "suspect.parquet", "lock"
 _ENDING = ".parquet"
+#: Errors of filesystems that lock no files.
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 
 
 class Folder:
@@ -38,7 +42,7 @@ class Folder:
         if self.is_local:  # processes of Ray work in folders of their own
             self.path = os.path.join(os.getcwd(), self.path)
         self.path = self.path.rstrip("/") or "/"
-        self._lock: Any = None
+        self._claim: Claim | None = None
 
     @property
     def is_local(self) -> bool:
@@ -61,24 +65,39 @@ class Folder:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Block in which no other process of this machine works in the folder.
+        """Block in which no other process works in the folder, be it of another machine.
 
         Raises VknnError where one does.
         """
-        try:
-            import fcntl
-        except ImportError:  # not on this system
-            fcntl = None  # type: ignore[assignment]
-        if not self.is_local or fcntl is None:
-            yield
-            return
         with contextlib.ExitStack() as undo:
             with self._told("cannot be written"):
-                file = undo.enter_context(open(self._own(LOCK), "w"))
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise VknnError(f"{self.text}: another job works in this folder now") from None
+                if self.is_local:
+                    undo.enter_context(self._locked())
+                claim = Claim(self.filesystem, self._own(""), self.text, self._write)
+                self._claim = undo.enter_context(claim)
+            yield
+
+    @property
+    def lost(self) -> str:
+        """The reason why a folder that is held is another job's now; empty while it is not."""
+        return "" if self._claim is None else self._claim.lost
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Block in which a file in the folder is locked, where the system and filesystem can."""
+        try:
+            import fcntl
+        except ImportError:
+            yield
+            return
+        with open(self._own(LOCK), "w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise VknnError(f"{self.text}: another job works in this folder now") from None
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise
             yield
 
     def job(self) -> dict[str, Any] | None:
@@ -129,6 +148,8 @@ class Folder:
     def write_part(self, table: Any, path: str) -> None:
         """Writing of a Parquet file as a whole; what was there is replaced."""
         parquet = arrow_part("parquet")
+        if self.lost:
+            raise VknnError(self.lost)
         with self._told("cannot be written"):
             temporary = posixpath.join(posixpath.dirname(path), f".{posixpath.basename(path)}.tmp")
             try:

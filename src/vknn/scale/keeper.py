@@ -277,6 +277,10 @@ class Keeper:
         """Note of files that could not be read to their ends, and why."""
         self._unread.update(problems)
 
+    def fail(self, text: str) -> None:
+        """Note of why the job is to end."""
+        self._failure = self._failure or text
+
     def note(self, text: str) -> None:
         """Note that the report is to have."""
         self._notes.append(text)

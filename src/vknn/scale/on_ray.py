@@ -16,7 +16,7 @@ from typing import Any
 
 from vknn.errors import InputError, VknnError
 from vknn.scale.archives import UnreadError
-from vknn.scale.cluster import check_schedulable, joined, pool_for, survey
+from vknn.scale.cluster import check_schedulable, grace_seconds, joined, pool_for, survey
 from vknn.scale.doubles import drop_doubles
 from vknn.scale.folder import Folder
 from vknn.scale.job_run import TELL_SECONDS, JobRun
@@ -25,10 +25,10 @@ from vknn.scale.optional import arrow, arrow_part, ray_module
 from vknn.scale.options import BATCH, DEVICE, ERROR, Predictor
 from vknn.scale.outcome import JobError
 from vknn.scale.ray_noise import quiet_data
-from vknn.scale.ray_sources import dataset_of
+from vknn.scale.ray_sources import dataset_of, left_of
 from vknn.scale.reading import Rows, read
 from vknn.scale.report import DeviceReport
-from vknn.scale.sources import PICTURES, RecordSource
+from vknn.scale.sources import PICTURES
 from vknn.scale.stages import FIRST_ROWS, end_keeper, prepared, staged
 
 _PENDING = ".pending.parquet"
@@ -38,10 +38,13 @@ _OWN_ERROR = re.compile(r"(?:^|: )vknn\.[\w.]+Error: (.+)")
 _ADVICE = "\nFailed to apply UDF transform"
 #: Begin of its last line, which says nothing of what happened.
 _ADVISED = "To change retry attempts"
-#: Seconds in which workers finish the checks of a job whose rows are all written.
-_CHECK_SECONDS = 120.0
+#: Seconds that pass until a worker that Ray ends because of its checks is gone.
+_LATE_SECONDS = 5.0
 #: Seconds in which workers tell of what they did last.
 _ACCOUNT_SECONDS = 3.0
+#: Seconds in which the keeper of a job that ends early answers: what stops the job may have
+#: stopped Ray, too.
+_STOP_SECONDS = 5.0
 
 
 @dataclass
@@ -88,9 +91,8 @@ class RayRun(JobRun):
             size = setup.portions.block_bytes
             context.target_max_block_size = min(context.target_max_block_size or size, size)
             batch = self.predictor.batch_size
-            read_from = dataset_of(
-                self._left(), setup.layout.read, self.schema, batch, setup.keeper
-            )
+            left = left_of(self.source, self.predictor.id, self.done)
+            read_from = dataset_of(left, setup.layout.read, self.schema, batch, setup.keeper)
             dataset = staged(read_from, setup, pool)
             is_whole = False
             try:
@@ -108,7 +110,7 @@ class RayRun(JobRun):
                 raise self._failure(ray, setup.keeper, error) from None
             finally:
                 with contextlib.suppress(Exception):  # the keeper went with the cluster
-                    self._take(ray.get(setup.keeper.state.remote(), timeout=30))
+                    self._take(ray.get(setup.keeper.state.remote(), timeout=_STOP_SECONDS))
                     end_keeper(ray, setup.keeper)
                 self._note_suspects()
                 if not is_whole:
@@ -116,12 +118,6 @@ class RayRun(JobRun):
         self._complete()
         if problems := self._state.get("unread"):
             raise UnreadError(problems)
-
-    def _left(self) -> RecordSource:
-        """The source without pictures that have rows: Ray would read them to leave them out."""
-        if not self._is_parted:
-            return self.source
-        return self.source.where(lambda path: path not in self.done)
 
     @property
     def _is_parted(self) -> bool:
@@ -140,16 +136,16 @@ class RayRun(JobRun):
         are written, but for those of workers that were killed. Raises JobError where the last
         batches had too many errors.
         """
-        begin = time.monotonic()
+        begin, most = time.monotonic(), grace_seconds() + _LATE_SECONDS
         while True:
             state, past = ray.get(keeper.state.remote()), time.monotonic() - begin
             is_late = state["rows"] < rows and past < _ACCOUNT_SECONDS
-            if not is_late and not (state["pending"] and past < _CHECK_SECONDS):
+            if not is_late and not (state["pending"] and past < most):
                 break
             time.sleep(0.1)
         if state["pending"]:
             self.outcome.notes.append(
-                f"{state['pending']} checks were not finished: their workers ended"
+                f"{state['pending']} checks were not finished: Ray ended their workers"
             )
         if state["failure"]:
             raise JobError(state["failure"])
@@ -203,7 +199,9 @@ class RayRun(JobRun):
         def work() -> None:
             while not stop.wait(TELL_SECONDS):
                 with contextlib.suppress(Exception):
-                    self._take(ray.get(keeper.state.remote(), timeout=10))
+                    if self.folder.lost:
+                        keeper.fail.remote(self.folder.lost)
+                    self._take(ray.get(keeper.state.remote(), timeout=_STOP_SECONDS))
                     if self.tell is not None:
                         self.tell(self.outcome)
 
@@ -233,7 +231,7 @@ class RayRun(JobRun):
     def _failure(self, ray: Any, keeper: Any, error: Exception) -> VknnError:
         """The error of a job, out of what Ray wraps it in."""
         with contextlib.suppress(Exception):
-            told = ray.get(keeper.state.remote(), timeout=30)["failure"]
+            told = ray.get(keeper.state.remote(), timeout=_STOP_SECONDS)["failure"]
             if told:
                 return JobError(told)
         inner: BaseException | None = error

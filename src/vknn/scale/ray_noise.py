@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator
 
 from vknn.scale.optional import ray_module
@@ -14,11 +15,33 @@ from vknn.scale.optional import ray_module
 _BACKEND = "RAY_BACKEND_LOG_LEVEL"
 #: Says that there are no bars, as a warning.
 _PROGRESS = "ray.data._internal.progress"
+#: Says whether processes of others can get at Ray.
+_TOKENS = "ray._private.authentication.authentication_token_setup"
+#: Begin of a warning that a job is so small that not all workers have some of it.
+_FEW = "The minimum number of concurrent actors"
 
 
 @contextlib.contextmanager
 def quiet_backend() -> Iterator[None]:
-    """Block in which Ray is begun; its native part then says fatal errors only.
+    """Block in which Ray is begun, without what it says of itself."""
+    with _quiet_tokens(), _quiet_native():
+        yield
+
+
+@contextlib.contextmanager
+def _quiet_tokens() -> Iterator[None]:
+    """Block in which Ray does not warn that it asks its own processes for a token."""
+    log = logging.getLogger(_TOKENS)
+    log.addFilter(_is_no_token)
+    try:
+        yield
+    finally:
+        log.removeFilter(_is_no_token)
+
+
+@contextlib.contextmanager
+def _quiet_native() -> Iterator[None]:
+    """Block in which Ray's native part says fatal errors only, unless the user wants more.
 
     It calls it an error that each pool of actors has arguments in the object store, as Ray Data's
     always have. That it is to be quiet it says, too.
@@ -61,7 +84,9 @@ def quiet_data() -> Iterator[None]:
     log.setLevel(logging.ERROR)
     context.enable_progress_bars = bars and sys.stderr.isatty()
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=_FEW)
+            yield
     finally:
         context.enable_progress_bars = bars
         log.setLevel(level)
@@ -74,6 +99,10 @@ def _is_console(handler: logging.Handler) -> bool:
     return isinstance(handler, logging.StreamHandler) and not isinstance(
         handler, logging.FileHandler
     )
+
+
+def _is_no_token(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith("Token authentication is enabled")
 
 
 def _is_no_error(record: logging.LogRecord) -> bool:

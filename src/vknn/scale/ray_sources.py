@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +13,15 @@ from vknn.scale.archives import UnreadError
 from vknn.scale.optional import arrow, ray_module
 from vknn.scale.packed import READ_ERROR
 from vknn.scale.portions import BLOCK_BYTES
-from vknn.scale.reading import Rows, read, row_bytes
+from vknn.scale.reading import Rows, read, read_parquet, row_bytes
 from vknn.scale.sources import PARQUET, PICTURES, RecordSource
 
 #: Rows of a block that a reader gives, where they are no larger than that.
 _ROWS = 1024
 #: Of pictures, which are large.
 _PICTURES = 32
+#: Files whose ids are read at a time.
+_READERS = 8
 #: Pictures that one task reads at most, and tasks above which Ray decides how many there are.
 _MOST_PICTURES, _MOST_TASKS = 256, 1000
 
@@ -48,6 +51,30 @@ def dataset_of(
     options = {"override_num_blocks": count} if count <= _MOST_TASKS else {}
     rows = _PICTURES if source.kind == PICTURES else block_rows([schema[c] for c in columns], batch)
     return data.read_datasource(_datasource(source, columns, rows, keeper), **options)
+
+
+def left_of(source: RecordSource, id_column: str | None, done: set[Any]) -> RecordSource:
+    """The source without pictures and tables that are done: Ray would read them to leave them out.
+
+    Of tables that have some records left, Ray leaves out the others.
+    """
+    if not done or id_column is None:
+        return source
+    if source.kind == PICTURES:
+        return source.where(lambda path: path not in done)
+    if source.kind != PARQUET:
+        return source
+
+    def has_left(path: str) -> bool:
+        try:
+            found = read_parquet(source, path, [id_column], _ROWS, lambda name: name not in done)
+            return any(len(rows) for rows in found)
+        except VknnError:  # whoever reads it says so
+            return True
+
+    with ThreadPoolExecutor(_READERS, "vknn-read") as pool:
+        left = dict(zip(source.paths, pool.map(has_left, source.paths), strict=True))
+    return source.where(left.__getitem__)
 
 
 def _files_of_task(source: RecordSource) -> int:

@@ -29,6 +29,9 @@ from vknn.scale.sources import (
 _READERS = 8
 #: Rows of Parquet that are read together, be it for batches of one row.
 _LEAST_ROWS = 32
+#: Bytes of a column of Parquet that are read together, here and over a network: left to itself
+#: Arrow reads a row group's at once.
+_BUFFER, _REMOTE_BUFFER = 1 << 20, 8 << 20
 
 
 @dataclass(frozen=True)
@@ -234,7 +237,8 @@ def parquet_file(source: RecordSource, path: str) -> Any:
     """A Parquet file of a source, open. Raises VknnError."""
     pa, parquet = arrow(), arrow_part("parquet")
     try:
-        file = parquet.ParquetFile(opened(source, path))
+        size = _BUFFER if source.is_local else _REMOTE_BUFFER
+        file = parquet.ParquetFile(opened(source, path), pre_buffer=False, buffer_size=size)
         names = file.schema_arrow.names
     except (pa.ArrowException, OSError) as error:
         raise VknnError(f"{path} cannot be read: {error}") from None
