@@ -15,8 +15,7 @@ from vknn.cli.complaints import FAILED as JOB_FAILED
 from vknn.cli.complaints import complain
 from vknn.cli.inputs import add_image_arguments
 from vknn.cli.output import progress, show
-from vknn.cli.stopping import stoppable
-from vknn.cli.supervised import supervised
+from vknn.cli.supervised import stoppable, supervised
 from vknn.errors import InputError
 from vknn.scale.convert import FORMATS, convert
 from vknn.scale.folder import Folder

@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
-
-from vknn.cli.complaints import STOPPED
 
 #: Seconds within which SIGTERM is the same once more: `timeout` and schedulers send it to a process
 #: and to its group.
@@ -44,18 +41,3 @@ class Stopping:
         if interrupt != signal.SIG_IGN:
             signal.signal(signal.SIGINT, self)
         signal.signal(signal.SIGTERM, self)
-
-
-def stoppable(work: Callable[[], int]) -> int:
-    """Exit code of some work in this process, which a signal stops."""
-    from vknn.cli.main import guarded  # which imports this
-
-    stopping = Stopping()
-    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
-    stopping.install(before[0])
-    try:
-        code = guarded(work)
-    finally:
-        signal.signal(signal.SIGINT, before[0])
-        signal.signal(signal.SIGTERM, before[1])
-    return 128 + stopping.number if code == STOPPED and stopping.number else code

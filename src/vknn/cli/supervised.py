@@ -11,7 +11,7 @@ from functools import partial
 
 from vknn.cli.child import STOPS, Parent
 from vknn.cli.complaints import STOPPED
-from vknn.cli.stopping import Stopping, stoppable
+from vknn.cli.stopping import Stopping
 from vknn.errors import VknnError
 from vknn.forked_work import signal_name
 from vknn.scale.folder import Folder
@@ -42,6 +42,21 @@ def supervised(output: str, work: Callable[[bool], int]) -> int:
             _note(output, signal_name(code))
             goes_on = True
         return 128 + signal.SIGTERM
+
+
+def stoppable(work: Callable[[], int]) -> int:
+    """Exit code of some work in this process, which a signal stops."""
+    from vknn.cli.main import guarded
+
+    stopping = Stopping()
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    stopping.install(before[0])
+    try:
+        code = guarded(work)
+    finally:
+        signal.signal(signal.SIGINT, before[0])
+        signal.signal(signal.SIGTERM, before[1])
+    return 128 + stopping.number if code == STOPPED and stopping.number else code
 
 
 def _be_child(work: Callable[[], int]) -> None:
