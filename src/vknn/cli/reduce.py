@@ -42,7 +42,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def refuse_null(args: argparse.Namespace) -> None:
-    """Raises NullDeviceError where cases would be judged by what a null device computes."""
+    """Refusal of a null device, which computes nothing to judge cases by: NullDeviceError."""
     if args.check:
         return
     reason = watched(lambda: _null_device(args.device), COMPILE_SECONDS)
@@ -51,7 +51,7 @@ def refuse_null(args: argparse.Namespace) -> None:
 
 
 def _null_device(selector: str) -> str | None:
-    """What is to be said of a null device that a selector means; None for other devices."""
+    """Text about the null device that a selector means; None for other devices."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

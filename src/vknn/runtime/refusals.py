@@ -46,7 +46,7 @@ def reading(kernel: str) -> str:
 
 
 def refusal(dispatch: Dispatch) -> str:
-    """How a driver ended at a dispatch before; "" where it did not."""
+    """Text of how a driver ended at a dispatch before; "" where it did not."""
     return refused.get(compiling(dispatch)) or refused.get(reading(dispatch.kernel)) or ""
 
 
