@@ -72,7 +72,7 @@ def test_a_claim_that_is_removed(given: tuple[Path, Path, Path]) -> None:
 def test_a_process_of_another_machine_that_is_silent(
     given: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claim, "STALE_SECONDS", 3.0)
+    monkeypatch.setattr(claim, "STALE_SECONDS", 1.5)
     write_claim(given[2], 0)
     with pytest.warns(RuntimeWarning, match="nothing is heard of it for . s more"):
         assert job(*given, id="id").rows == 50

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -164,3 +165,15 @@ def test_the_process_of_a_job_can_turn_to_ray(tmp_path: Path) -> None:
         f"sys.exit(supervised({str(tmp_path)!r}, work))\n"
     )
     assert subprocess.run([sys.executable, "-c", text]).returncode == 7
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "no.such.host.invalid:6379"])
+def test_a_cluster_that_is_not_there(
+    address: str, words: list[object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is said at once; Ray tries for minutes."""
+    pytest.importorskip("ray.data")
+    begin = time.monotonic()
+    assert main(["batch", *map(str, words), "--address", address]) == 2
+    assert f"the cluster at {address} cannot be reached: " in capsys.readouterr().err
+    assert time.monotonic() < begin + 40

@@ -162,7 +162,9 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs processes that fork")
-@pytest.mark.parametrize("option", ["--restart", "--redo-errors"])
+@pytest.mark.parametrize(
+    "option", ["--restart", pytest.param("--redo-errors", marks=pytest.mark.slow)]
+)
 def test_processes_that_end_meanwhile(option: str, tmp_path: Path) -> None:
     """What goes on in place of an ended process removes nothing more."""
     values = vectors(40)

@@ -7,6 +7,7 @@ import math
 import os
 import platform
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from vknn.scale.ray_worker import GPU, LEASE, OWN
 _CPUS, _RESUMED_CPUS = 1, 3
 #: Ray's own resource.
 _GPU = "GPU"
+#: Seconds in which the head of a cluster answers.
+_ANSWER_SECONDS = 15.0
 #: Milliseconds that Ray gives an actor to end in, a setting of its processes, and Ray's own value.
 _GRACE, _RAYS_GRACE_SECONDS = "RAY_kill_worker_timeout_milliseconds", 5.0
 #: Where a job starts Ray: NumPy may take so long for the last checks.
@@ -83,6 +86,7 @@ def joined(address: str | None, is_resumed: bool = False) -> Iterator[Any]:
     try:
         with quiet_backend(), _own_answer():
             if address is not None:
+                _check_answers(address)
                 ray.init(address=address, logging_level="warning", log_to_driver=False)
             else:
                 os.environ.setdefault(_GRACE, f"{1000 * _OWN_GRACE_SECONDS:g}")
@@ -95,13 +99,20 @@ def joined(address: str | None, is_resumed: bool = False) -> Iterator[Any]:
                     logging_level="warning",
                     log_to_driver=False,
                 )
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:
         where = f"the cluster at {address}" if address else "Ray on this machine"
         raise VknnError(f"{where} cannot be reached: {error}") from None
     try:
         yield ray
     finally:
         ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Check that something answers at HOST:PORT, which Ray tries for minutes. Raises OSError."""
+    host, colon, port = address.rpartition(":")
+    if colon and "/" not in host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS).close()
 
 
 def grace_seconds() -> float:
