@@ -129,6 +129,15 @@ def test_without_pyarrow(words: list[object]) -> None:
     assert line.endswith('pip install "vknn[ray]"')
 
 
+def test_a_pyarrow_that_is_too_old(
+    words: list[object], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pytest.importorskip("pyarrow"), "__version__", "25.0.1")
+    assert main(["batch", *map(str, words), "--device", "numpy"]) == 2
+    text = "pyarrow 26 or newer; here is 25.0.1, which knows no tensors that are null: pip install"
+    assert text in capfd.readouterr().err
+
+
 @pytest.mark.parametrize("what", ["vknn", "vknn.scale", "vknn.cli.batch"])
 def test_imports_are_late(what: str) -> None:
     code = (

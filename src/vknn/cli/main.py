@@ -6,6 +6,7 @@ Exit codes: 0 well, 1 a check failed, 2 the user's error, 3 an error of vknn its
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 import warnings
@@ -55,18 +56,25 @@ def guarded(work: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         return _complain("stopped", STOPPED)
     except BrokenPipeError:
-        # Whoever read our output went away; nothing more can be said to them.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return USER_ERROR
+        return _unread()
     except NullDeviceError as error:
         return _complain(f"error: {error_text(error)}", FAILED)
     except (VknnError, OSError) as error:
+        # Windows' word for a pipe that nobody reads; files have names.
+        if sys.platform == "win32" and getattr(error, "errno", 0) == errno.EINVAL:
+            return _unread()
         return _complain(f"error: {error_text(error)}", USER_ERROR)
     except MemoryError as error:
         return _complain(f"error: host memory is exhausted: {error}", USER_ERROR)
     except Exception as error:
         text = f"{type(error).__name__}: {error_text(error)}"
         return _complain(f"internal error: {text} (VKNN_DEBUG=1 shows where)", INTERNAL_ERROR)
+
+
+def _unread() -> int:
+    """The exit code where whoever read our output went away: no more can be said to them."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return USER_ERROR
 
 
 def _run(arguments: Sequence[str], *, apart: bool) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from pathlib import Path
 
 from vknn.scale.note_file import NOTE_BYTES, NoteFile
@@ -39,16 +37,12 @@ class AttemptNote:
     def write(self, device: str, key: str) -> bool:
         """Note of a batch that is begun. Tells whether it could be written."""
         text = f"{device}\n{key}".encode().ljust(NOTE_BYTES, b"\0")
-        try:
-            return len(text) == NOTE_BYTES == os.pwrite(self._file.opened(), text, 0)
-        except OSError:
-            return False
+        return len(text) == NOTE_BYTES and self._file.begins_with(text)
 
     def clear(self) -> None:
         """Note that the batch is done."""
         if self._file.is_open:
-            with contextlib.suppress(OSError):
-                os.pwrite(self._file.opened(), bytes(NOTE_BYTES), 0)
+            self._file.begins_with(bytes(NOTE_BYTES))
 
     def close(self) -> None:
         """Removal of the note; may be called twice."""

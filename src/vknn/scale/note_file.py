@@ -13,6 +13,8 @@ from pathlib import Path
 NOTE_BYTES = 1024
 #: Seconds after which a note is nobody's: processes that are killed at a job's end leave theirs.
 _STALE = 7 * 24 * 3600.0
+#: Of files that are opened: no links where the system tells them, and bytes as they are.
+_PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
 class NoteFile:
@@ -39,19 +41,27 @@ class NoteFile:
     def opened(self) -> int:
         """Descriptor of the file, for writing. Raises OSError where it cannot be made."""
         if self._file < 0:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _PLAIN
             self._file = os.open(self._path, flags, 0o600)
         return self._file
+
+    def begins_with(self, data: bytes) -> bool:
+        """Writing of the file's begin. Tells whether all could be written."""
+        try:
+            file = self.opened()
+            os.lseek(file, 0, os.SEEK_SET)  # Windows has no pwrite
+            return os.write(file, data) == len(data)
+        except OSError:
+            return False
 
     def taken(self) -> bytes | None:
         """Begin of what the process before this one left, only once; None where it left nothing."""
         try:
-            file = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW)
+            file = os.open(self._path, os.O_RDONLY | _PLAIN)
         except OSError:
             return None
         try:
-            is_own = os.fstat(file).st_uid == os.getuid()
-            left = os.read(file, NOTE_BYTES) if is_own else None
+            left = os.read(file, NOTE_BYTES) if _is_own(os.fstat(file)) else None
         finally:
             os.close(file)
         _remove(self._path)
@@ -63,6 +73,11 @@ class NoteFile:
             os.close(self._file)
             self._file = -1
             _remove(self._path)
+
+
+def _is_own(found: os.stat_result) -> bool:
+    """Whether a file is this user's; on Windows the folder is, which nobody else may write to."""
+    return not hasattr(os, "getuid") or found.st_uid == os.getuid()
 
 
 def _remove(path: Path) -> None:
@@ -77,5 +92,5 @@ def _remove_stale(folder: Path, begin: str) -> None:
             if entry.name.startswith(begin):
                 with contextlib.suppress(OSError):
                     found = entry.stat(follow_symlinks=False)
-                    if found.st_mtime < oldest and found.st_uid == os.getuid():
+                    if found.st_mtime < oldest and _is_own(found):
                         os.unlink(entry.path)

@@ -9,15 +9,24 @@ from typing import Any
 from vknn.errors import VknnError
 
 _REMEDY = 'pip install "vknn[ray]"'
+#: The first pyarrow whose Parquet has tensors of one shape that are null: rows with errors.
+_ARROW = 26
 
 
 def arrow() -> Any:
-    """The module pyarrow. Raises VknnError where it is missing."""
-    return _imported("pyarrow", "tables are read and written with pyarrow")
+    """The module pyarrow. Raises VknnError where it is missing or too old."""
+    module = _imported("pyarrow", "tables are read and written with pyarrow")
+    if int(module.__version__.partition(".")[0]) < _ARROW:
+        raise VknnError(
+            f"tables are read and written with pyarrow {_ARROW} or newer; here is "
+            f"{module.__version__}, which knows no tensors that are null: {_REMEDY}"
+        )
+    return module
 
 
 def arrow_part(name: str) -> Any:
-    """A module of pyarrow, such as "parquet". Raises VknnError where it is missing."""
+    """A module of pyarrow, such as "parquet". Raises as :func:`arrow` does."""
+    arrow()
     return _imported(f"pyarrow.{name}", "tables are read and written with pyarrow")
 
 
