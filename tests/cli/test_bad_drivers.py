@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from tests.bad_drivers import STAGES, library, manifest, vknn, working
 from tests.runtime.test_faults import LAYER, layer
+from tests.signals import heard
 from tests.small_model import SHAPE, write_small_model
 
 from vknn.cli import main
@@ -299,6 +300,7 @@ def test_commands_end_when_they_are_told(signal_: signal.Signals, group: bool) -
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=heard,
     ) as process:
         try:
             assert process.stdout is not None and process.stdout.readline() == "begun\n"
