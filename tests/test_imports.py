@@ -31,7 +31,14 @@ def test_modules_are_small() -> None:
 
 
 #: Names of other packages that are theirs to keep, and that there is no other way to.
-FOREIGN = {"_tab", "_exit", "_ActionsContainer", "_at_fork_reinit"}
+FOREIGN = {
+    "_tab",
+    "_exit",
+    "_ActionsContainer",
+    "_at_fork_reinit",
+    "_shutdown",
+    "_run_exitfuncs",
+}
 
 
 def private_uses(source: str) -> set[str]:

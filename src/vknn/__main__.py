@@ -1,7 +1,5 @@
 """``python -m vknn``."""
 
-import sys
+from vknn.cli import console
 
-from vknn.cli import main
-
-sys.exit(main())
+console()

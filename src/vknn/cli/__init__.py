@@ -1,5 +1,5 @@
 """The command line: ``vknn devices | info | run | verify | profile | bench | tune``."""
 
-from vknn.cli.main import main
+from vknn.cli.main import console, main
 
-__all__ = ["main"]
+__all__ = ["console", "main"]
