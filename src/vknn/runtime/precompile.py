@@ -24,7 +24,7 @@ from vknn import forks, interrupts, run_limits
 from vknn.environment import Environment
 from vknn.errors import DeviceLostError, VknnError
 from vknn.plan import Dispatch, Plan, View
-from vknn.runtime import cachefile, refusals
+from vknn.runtime import cachefile, driver_watch, refusals
 from vknn.runtime.pipelines import Pipeline, PipelineKey, Pipelines
 from vknn.runtime.quirks import compiles_late
 from vknn.runtime.recorder import Place, Recorder
@@ -221,8 +221,10 @@ class _DryDispatcher:
     def _submit(self) -> None:
         core = self._core
         try:
-            core.submit(self._info.ptr, self._fence.handle)
-            if not core.wait(self._fence.array, COMPILE_SECONDS):
+            with driver_watch.at(core.snapshot.name, "running a pipeline for the first time"):
+                core.submit(self._info.ptr, self._fence.handle)
+                done = core.wait(self._fence.array, COMPILE_SECONDS)
+            if not done:
                 core.lost, core.abandoned = "compiling a pipeline never finished", True
                 raise DeviceLostError(core.lost)
         except BaseException:
