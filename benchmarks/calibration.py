@@ -107,7 +107,7 @@ def calibrated(times: Path, results: Path, rounds: int) -> dict[Card, Fitted]:
 
 def workload(path: Path) -> Workload:
     """The dispatches of a kept file."""
-    networks = json.loads(path.read_text())["networks"]
+    networks = json.loads(path.read_text(encoding="utf-8"))["networks"]
     return Workload({name: kept.works_of(found["rows"]) for name, found in networks.items()})
 
 

@@ -60,7 +60,7 @@ def pair(arguments: list[str], number: int) -> float:
 def _times(sides: list[Player], first: int) -> list[list[float]]:
     """Seconds of each run of each side; who comes first changes from run to run."""
     times: list[list[float]] = [[], []]
-    alive = min([side.waits() for side in sides])
+    alive = min(side.waits() for side in sides)
     while alive:
         for place in (first, 1 - first):
             begin = time.perf_counter()

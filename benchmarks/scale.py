@@ -384,7 +384,7 @@ def _tree_memory(root: int) -> int:
         process = waiting.pop()
         waiting += children.get(process, [])
         try:
-            text = Path(f"/proc/{process}/smaps_rollup").read_text()
+            text = Path(f"/proc/{process}/smaps_rollup").read_text(encoding="utf-8")
         except OSError:
             continue
         held = re.findall(r"^(?:Private_Clean|Private_Dirty):\s+(\d+)", text, re.MULTILINE)

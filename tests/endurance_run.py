@@ -113,7 +113,7 @@ STAGES = {"sessions": sessions, "runs": runs, "shapes": shapes}
 def resident() -> float:
     """MiB of the process in memory, when what Python can let go is gone."""
     gc.collect()
-    with open("/proc/self/statm") as file:
+    with open("/proc/self/statm", encoding="utf-8") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 

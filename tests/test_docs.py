@@ -33,7 +33,7 @@ BLOCK = re.compile(
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    return [m[2] for m in FENCE.finditer(page.read_text()) if m[1] == language]
+    return [m[2] for m in FENCE.finditer(page.read_text(encoding="utf-8")) if m[1] == language]
 
 
 LAYER_EXAMPLE = """
@@ -123,7 +123,7 @@ def test_the_tutorial_runs(page: Path, tmp_path: Path) -> None:
         script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments}"$@"\n')
         script.chmod(0o755)
     program = []
-    for match in BLOCK.finditer(page.read_text()):
+    for match in BLOCK.finditer(page.read_text(encoding="utf-8")):
         language, text = match["language"], textwrap.dedent(match["text"])
         if language == "python":
             named = re.match(r"# (\w+\.py)\n", text)
@@ -169,7 +169,7 @@ def test_the_page_of_files_holds_every_field() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_and_paths_exist(page: Path) -> None:
     """Relative links, and paths in code marks that start like one of ours."""
-    text = FENCE.sub("", page.read_text())
+    text = FENCE.sub("", page.read_text(encoding="utf-8"))
     found = re.findall(r"\]\(([^)#]+)", text)
     links = [link for link in found if "://" not in link]
     missing = [link for link in links if not (page.parent / link).exists()]

@@ -85,11 +85,11 @@ def make(folder: Path) -> None:
 
 def add_calls(path: Path) -> None:
     """The missing calls put into the shim's table. Raises Unavailable for an unknown source."""
-    text = path.read_text()
+    text = path.read_text(encoding="utf-8")
     if text.count(KNOWN_CALL) != 1:
         raise Unavailable(f"the shim of Mesa in {SUITE} is another one than this tool knows")
     stubs = [f"   [_IOC_NR(DRM_IOCTL_SYNCOBJ_{name})] = drm_shim_ioctl_stub," for name in CALLS]
-    path.write_text(text.replace(KNOWN_CALL, "\n".join([KNOWN_CALL, *stubs])))
+    path.write_text(text.replace(KNOWN_CALL, "\n".join([KNOWN_CALL, *stubs])), encoding="utf-8")
 
 
 def _build(compiler: str, source: Path, folder: Path, libraries: Path) -> None:

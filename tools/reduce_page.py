@@ -152,7 +152,7 @@ def _prepare(folder: Path) -> None:
 
 
 def _script(path: Path, text: str) -> None:
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     path.chmod(0o755)
 
 

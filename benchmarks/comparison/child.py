@@ -151,7 +151,7 @@ KINDS: dict[str, Callable[[Job], dict[str, Any]]] = {
 def main() -> None:
     job = json.loads(sys.argv[1])
     answer = KINDS[job["kind"]](job)
-    Path(job["result"]).write_text(json.dumps(answer))
+    Path(job["result"]).write_text(json.dumps(answer), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -128,7 +128,7 @@ class Comparison:
 
 def read(path: Path) -> Comparison:
     """A comparison that :meth:`Comparison.to_json` wrote."""
-    document = json.loads(path.read_text())
+    document = json.loads(path.read_text(encoding="utf-8"))
     networks = []
     for entry in document.pop("networks"):
         kernels = [Kernel(**k) for k in entry.pop("kernels")]

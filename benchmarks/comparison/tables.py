@@ -78,11 +78,11 @@ def markdown(comparison: Comparison) -> str:
 
 def update_page(page: Path, comparison: Comparison) -> None:
     """Update of a page: the tables between its markers. Raises ValueError where it has none."""
-    before, begin, rest = page.read_text().partition(BEGIN)
+    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"{page} lacks the lines {BEGIN} and {END}")
-    page.write_text(f"{before}{BEGIN}\n\n{markdown(comparison)}\n\n{END}{after}")
+    page.write_text(f"{before}{BEGIN}\n\n{markdown(comparison)}\n\n{END}{after}", encoding="utf-8")
 
 
 def _headline(comparison: Comparison) -> str:

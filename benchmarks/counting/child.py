@@ -90,7 +90,7 @@ def run_network(job: Job, network: dict[str, Any]) -> dict[str, Any]:
     def mark(name: str, **more: Any) -> None:
         if job["log"]:
             record = {"what": "mark", "name": name, "network": network["name"], **more}
-            with Path(job["log"]).open("a") as log:
+            with Path(job["log"]).open("a", encoding="utf-8") as log:
                 log.write(json.dumps(record) + "\n")
 
     with ExitStack() as stack:

@@ -28,7 +28,7 @@ def works_of(rows: Sequence[Sequence[Any]]) -> list[Work]:
 def write(path: Path, document: Mapping[str, Any]) -> None:
     """JSON with a line for each list or object of plain values."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(_text(document, 0) + "\n")
+    path.write_text(_text(document, 0) + "\n", encoding="utf-8")
 
 
 def _text(value: Any, depth: int) -> str:

@@ -84,7 +84,7 @@ def read_runs(path: Path) -> dict[str, LoggedRun]:
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open() as lines:
+    with path.open(encoding="utf-8") as lines:
         for line in lines:
             try:
                 record = json.loads(line)

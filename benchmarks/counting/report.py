@@ -24,11 +24,11 @@ def between_markers(page: Path, marker: str, text: str) -> None:
     """Update of a page between ``<!-- marker: begin -->`` and ``<!-- marker: end -->``. Raises
     ValueError where it lacks them."""
     begin, end = f"<!-- {marker}: begin -->", f"<!-- {marker}: end -->"
-    head, found, rest = page.read_text().partition(begin)
+    head, found, rest = page.read_text(encoding="utf-8").partition(begin)
     _, closed, tail = rest.partition(end)
     if not found or not closed:
         raise ValueError(f"{page} lacks the lines {begin} and {end}")
-    page.write_text(f"{head}{begin}\n{text}\n{end}{tail}")
+    page.write_text(f"{head}{begin}\n{text}\n{end}{tail}", encoding="utf-8")
 
 
 def side_tables(documents: Sequence[Mapping[str, Any]]) -> str:

@@ -43,7 +43,7 @@ def costs_of(path: Path, null: str) -> dict[str, Costs]:
     """Cards whose costs are kept that were counted on a null device, with their costs."""
     if not path.exists():
         return {}
-    cards = json.loads(path.read_text())["cards"]
+    cards = json.loads(path.read_text(encoding="utf-8"))["cards"]
     return {
         label: Costs(**{name: card[name] for name in COST_NAMES})
         for label, card in cards.items()

@@ -42,7 +42,7 @@ def pipeline(number: int, handle: str, **more: Any) -> dict[str, Any]:
 
 def write_log(path: Path, *records: dict[str, Any] | str) -> Path:
     lines = [r if isinstance(r, str) else json.dumps(r) for r in records]
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 

@@ -41,6 +41,8 @@ def test_verify(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_info_and_errors(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["layers"] == {"ReLU": 1}
-    path.write_text(path.read_text().replace('version="7"', 'version="11"'))
+    path.write_text(
+        path.read_text(encoding="utf-8").replace('version="7"', 'version="11"'), encoding="utf-8"
+    )
     assert main(["info", str(path)]) == 2
     assert "IR version 11" in capsys.readouterr().err

@@ -33,7 +33,7 @@ def info(model: Path, more: tuple[str, ...], out: int | IO[str]) -> tuple[int, s
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk(more: tuple[str, ...], model: Path) -> None:
-    with open("/dev/full", "w") as full:
+    with open("/dev/full", "w", encoding="utf-8") as full:
         found = info(model, more, full)
     assert found == (2, "vknn: error: standard output: No space left on device\n")
 

@@ -54,5 +54,5 @@ def _iteration(runner: str, arrays: Arrays) -> dict[str, Any]:
 
 
 def write(path: Path, document: Any) -> Path:
-    path.write_text(json.dumps(document, indent=4))
+    path.write_text(json.dumps(document, indent=4), encoding="utf-8")
     return path

@@ -38,9 +38,9 @@ def test_the_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for language, block in verification_page.BLOCK.findall(verification_page.PAGE.read_text()):
         named = re.match(r"# (\w+\.py)\n", block)
         if language == "python" and named:
-            Path(named[1]).write_text(block)
+            Path(named[1]).write_text(block, encoding="utf-8")
         elif language == "python":
             program = block
-    exec(Path("networks.py").read_text(), {})
+    exec(Path("networks.py").read_text(encoding="utf-8"), {})
     exec(program, {})
     assert (tmp_path / "found" / "worst.json").exists()

@@ -146,7 +146,7 @@ def tflite_detector() -> Net:
 
 def test_a_tflite_detector(run: Run, device: str) -> None:
     Path("squares.tflite").write_bytes(tflite_detector().file())
-    Path("labels.txt").write_text("red\ngreen\nblue\n")
+    Path("labels.txt").write_text("red\ngreen\nblue\n", encoding="utf-8")
     lines = run("detect", "squares.tflite", DATA / "squares.png", "--std", 255,
                 "--labels", "labels.txt", "--device", device)  # fmt: skip
     assert boxes(lines) == SQUARES
@@ -175,8 +175,8 @@ def test_heads_without_a_last_layer(run: Run, device: str) -> None:
     arrays = (scores, np.zeros(6, "<f4"), np.zeros((8, 3), "<f4"), moves)
     data = [bytes(4) * (array.ndim == 2) + array.tobytes() for array in arrays]
     Path("heads.bin").write_bytes(b"".join(data))
-    Path("heads.param").write_text(HEADS)
-    Path("labels.txt").write_text("background\nred\ngreen\n")
+    Path("heads.param").write_text(HEADS, encoding="utf-8")
+    Path("labels.txt").write_text("background\nred\ngreen\n", encoding="utf-8")
     arguments = ("heads.param", DATA / "squares.png", "--std", 255, "--labels", "labels.txt",
                  "--device", device, "--priors")  # fmt: skip
     assert boxes(run("detect", *arguments, "16:8,12")) == {s for s in SQUARES if s[0] != "blue"}
@@ -247,7 +247,8 @@ void main() {
 def test_the_first_wrong_layer_is_named(run: Run) -> None:
     Path("net.param").write_text(
         "7767517\n4 4\nInput in 0 1 x\nReLU first 1 1 x a\nDouble second 1 1 a b\n"
-        "ReLU third 1 1 b y\n"
+        "ReLU third 1 1 b y\n",
+        encoding="utf-8",
     )
     Path("net.bin").touch()
     vknn.register_layer(

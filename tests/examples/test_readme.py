@@ -65,7 +65,7 @@ def test_help_explains(path: Path, run: Run, capsys: pytest.CaptureFixture[str])
         run(path.stem, "--help")
     assert ended.value.code == 0
     text = capsys.readouterr().out
-    assert ast.get_docstring(ast.parse(path.read_text())).splitlines()[0] in text  # type: ignore[union-attr]
+    assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))).splitlines()[0] in text  # type: ignore[union-attr]
     assert "--device" in text
 
 
@@ -88,7 +88,7 @@ def test_a_script_runs_by_itself(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
 def test_only_public_names_are_used(path: Path) -> None:
-    tree = ast.parse(path.read_text())
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom):
             assert not (node.module or "").startswith("vknn")

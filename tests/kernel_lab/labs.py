@@ -59,9 +59,9 @@ def lab_folder(tmp_path: Path, kind: str = "pool") -> Path:
 
 def edit(file: Path, old: str, new: str) -> None:
     """Replacement of a text that is in a file."""
-    text = file.read_text()
+    text = file.read_text(encoding="utf-8")
     assert old in text
-    file.write_text(text.replace(old, new))
+    file.write_text(text.replace(old, new), encoding="utf-8")
 
 
 def change(folder: Path, how: Callable[[dict[str, Any]], None]) -> None:

@@ -178,7 +178,7 @@ def _in_a_child(
     program = ["-m", "tests.null_devices.child", json.dumps(list(jobs))]
     variables = {"VKNN_VALIDATE": "2", "VKNN_NULL_DEVICE": "1"}
     variables["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ["PYTHONPATH"]])
-    with tempfile.TemporaryFile("w+", errors="replace") as said:
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as said:
         with begin(device, program, said, **variables) as process:
             output, silent = _output(process, seconds)
         said.seek(0)

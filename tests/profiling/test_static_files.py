@@ -16,7 +16,7 @@ from vknn.profiling import StaticEntry, StaticProfile, static_difference
 
 
 def written(path: Path, *entries: StaticEntry) -> Path:
-    path.write_text(StaticProfile("net", "GPU", entries).to_json())
+    path.write_text(StaticProfile("net", "GPU", entries).to_json(), encoding="utf-8")
     return path
 
 

@@ -34,7 +34,7 @@ def played(log: Path, *players: tuple[str, int, int]) -> tuple[list[str | None],
     commands = [[sys.executable, "-c", RUNS, str(log), *map(str, p)] for p in players]
     path = os.pathsep.join(filter(None, sys.path))
     errors = take_turns(commands, [{**os.environ, "PYTHONPATH": path}] * len(players))
-    return errors, log.read_text().splitlines() if log.exists() else []
+    return errors, log.read_text(encoding="utf-8").splitlines() if log.exists() else []
 
 
 def test_one_runs_at_a_time_and_the_first_changes(tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def browser() -> Iterator[Page]:
         # Chromium reads commands from descriptor 3 and answers on 4.
         shell = f'exec "$0" "$@" 3<&{to_read} 4>&{from_write}'
         command = ["bash", "-c", shell, name, *ARGUMENTS, f"--user-data-dir={folder}"]
-        with open(os.devnull, "w") as nowhere:
+        with open(os.devnull, "w", encoding="utf-8") as nowhere:
             process = subprocess.Popen(
                 command,
                 pass_fds=(to_read, from_write),

@@ -30,7 +30,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def write(path: Path, text: str, changed: int) -> None:
-    path.write_text(text)
+    path.write_text(text, encoding="utf-8")
     os.utime(path, ns=(changed, changed))
 
 

@@ -25,7 +25,7 @@ def _probe(arrays, weights, options):
         elif what.startswith("kill-once="):
             file = pathlib.Path(what.partition("=")[2])
             if not file.exists():
-                file.write_text("")
+                file.write_text("", encoding="utf-8")
                 os.kill(os.getpid(), signal.SIGKILL)
         elif what == "fail":
             raise ValueError("the probe fails")

@@ -261,7 +261,7 @@ def test_json_lines_and_arrays(tmp_path: Path) -> None:
     data = pa.array([list(values[0]), None, list(values[2])], pa.list_(pa.float32()))
     pq.write_table(pa.table({"file": ["x", "y", "z"], "data": data}), tmp_path / "t.parquet")
     job(tmp_path / "t.parquet", write_net(tmp_path), tmp_path / "out", id="file")
-    lines = Path(convert(tmp_path / "out", "jsonl")).read_text().splitlines()
+    lines = Path(convert(tmp_path / "out", "jsonl")).read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     assert [row["file"] for row in rows] == ["x", "y", "z"]
     np.testing.assert_array_equal(rows[2]["out"], np.square(values[2]))
@@ -281,7 +281,10 @@ def test_kept_columns_that_are_converted(tmp_path: Path) -> None:
         table(tmp_path / "t.parquet", vectors(2), kept=column)
         out = tmp_path / name
         job(tmp_path / "t.parquet", write_net(tmp_path), out, id="id", keep=["kept"])
-        lines = [json.loads(line) for line in Path(convert(out, "jsonl")).read_text().splitlines()]
+        lines = [
+            json.loads(line)
+            for line in Path(convert(out, "jsonl")).read_text(encoding="utf-8").splitlines()
+        ]
         assert [line["kept"] for line in lines] == {
             "map": [[["a", 1], ["a", 2]], [["b", 3]]],
             "text": ["x", None],
@@ -293,7 +296,7 @@ def test_what_is_not_finite_is_null_in_json(tmp_path: Path) -> None:
     values = np.array([[np.nan, np.inf, -np.inf, 2.0]], np.float32)
     source = table(tmp_path / "t.parquet", values)
     job(source, write_net(tmp_path), tmp_path / "out", id="id")
-    (line,) = Path(convert(tmp_path / "out", "jsonl")).read_text().splitlines()
+    (line,) = Path(convert(tmp_path / "out", "jsonl")).read_text(encoding="utf-8").splitlines()
     assert json.loads(line, parse_constant=pytest.fail)["out"] == [None, None, None, 4.0]
 
 

@@ -51,7 +51,9 @@ def _port(said: Path) -> int:
     """The port that the server says it listens at."""
     end = time.monotonic() + 60
     while time.monotonic() < end:
-        if found := re.search(r"Running on http://127.0.0.1:(\d+)", said.read_text()):
+        if found := re.search(
+            r"Running on http://127.0.0.1:(\d+)", said.read_text(encoding="utf-8")
+        ):
             return int(found[1])
         time.sleep(0.1)
     raise AssertionError("the server does not begin")

@@ -222,7 +222,7 @@ def test_suspects_of_an_archive_cut_off(
     trusted = max(n for n in sampled if n < WRONG_FROM)
     written = found_out // 4 * 4
     assert WRONG_FROM < written < found_out + 1 < written + 4, "one of a part that is not full"
-    net.write_text(PROBE.replace("0=4", "0=1 1=1 2=3"))
+    net.write_text(PROBE.replace("0=4", "0=1 1=1 2=3"), encoding="utf-8")
     archive, output = tmp_path / "a.tar", tmp_path / "out"
     whole = greys(archive, keys)
     archive.write_bytes(whole[: 1024 * (found_out + 2) + 300])

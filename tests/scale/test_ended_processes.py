@@ -208,7 +208,7 @@ def under_way(output: Path) -> bool:
 
 def child_of(process: subprocess.Popen[str]) -> int:
     path = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    return int(path.read_text().split()[0])
+    return int(path.read_text(encoding="utf-8").split()[0])
 
 
 SLOW = probing("*:sleep=0.02")

@@ -233,6 +233,9 @@ def own_processes() -> set[int]:
 
 
 def proportional_bytes(process: int) -> int:
-    with contextlib.suppress(OSError), open(f"/proc/{process}/smaps_rollup") as file:
+    with (
+        contextlib.suppress(OSError),
+        open(f"/proc/{process}/smaps_rollup", encoding="utf-8") as file,
+    ):
         return sum(1024 * int(line.split()[1]) for line in file if line.startswith("Pss:"))
     return 0

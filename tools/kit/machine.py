@@ -126,5 +126,5 @@ def _driver(work: Path) -> str | None:
 
 def _write_manifest(path: Path, library: Path) -> str:
     icd = {"library_path": str(library), "api_version": "1.3.0"}
-    path.write_text(json.dumps({"file_format_version": "1.0.0", "ICD": icd}))
+    path.write_text(json.dumps({"file_format_version": "1.0.0", "ICD": icd}), encoding="utf-8")
     return str(path)

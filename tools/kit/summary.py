@@ -54,7 +54,7 @@ def exit_code(done: Sequence[Done]) -> int:
 
 def packed(path: Path) -> dict[str, Any]:
     """Version and revision that the kit was made from."""
-    return dict(json.loads(path.read_text())) if path.is_file() else {}
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
 def markdown(done: Sequence[Done], kit: dict[str, Any]) -> str:

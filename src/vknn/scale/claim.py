@@ -148,7 +148,7 @@ class Claim:
 def _machine() -> str:
     """What tells this machine, with its processes' numbers, from others; empty: nothing does."""
     try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
         return f"{platform.node()} {boot} {os.readlink('/proc/self/ns/pid')}"
     except OSError:
         return ""
@@ -157,7 +157,9 @@ def _machine() -> str:
 def _start_of(pid: int) -> str:
     """When a process of this machine began, in the kernel's words; empty: there is none."""
     try:
-        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        state, *fields = (
+            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        )
     except OSError:
         return ""
     return "" if state == "Z" else fields[18]

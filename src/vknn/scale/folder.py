@@ -90,7 +90,7 @@ class Folder:
         except ImportError:
             yield
             return
-        with open(self._own(LOCK), "w") as file:
+        with open(self._own(LOCK), "w", encoding="utf-8") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

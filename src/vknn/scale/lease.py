@@ -63,7 +63,7 @@ def _is_alive(process: int) -> bool:
     """Whether a process of this user runs; one that ended and was not asked for yet does not."""
     with (
         contextlib.suppress(OSError, ValueError, IndexError),
-        open(f"/proc/{process}/stat") as file,
+        open(f"/proc/{process}/stat", encoding="utf-8") as file,
     ):
         return file.read().rpartition(")")[2].split()[0] not in ("Z", "X")
     with contextlib.suppress(ProcessLookupError, PermissionError):

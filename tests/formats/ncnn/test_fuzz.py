@@ -84,7 +84,7 @@ def test_changed_tokens(seed: int, files: Path) -> None:
         changed = list(tokens)
         for _ in range(rng.randint(1, 3)):
             changed[rng.randrange(len(changed))] = mutate(rng, rng.choice(changed))
-        files.write_text(" ".join(changed))
+        files.write_text(" ".join(changed), encoding="utf-8")
         attempt(files, (4, 9, 9))
 
 
@@ -142,5 +142,5 @@ def test_other_shapes(shape: tuple[int, ...], files: Path) -> None:
 
 def test_small_network_cut_anywhere(files: Path) -> None:
     for size in range(len(SMALL)):
-        files.write_text(SMALL[:size])
+        files.write_text(SMALL[:size], encoding="utf-8")
         attempt(files, (3, 8, 8))

@@ -14,7 +14,7 @@ from pathlib import Path
 
 def processor() -> str:
     """The processor's name, as Linux gives it."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     return next((x.partition(":")[2].strip() for x in lines if x.startswith("model name")), "")
 
 
@@ -27,7 +27,7 @@ def loader() -> dict[str, str]:
     version = ctypes.c_uint32()
     library.vkEnumerateInstanceVersion(ctypes.byref(version))
     v = version.value
-    maps = Path("/proc/self/maps").read_text().splitlines()
+    maps = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
     files = {line.split()[-1] for line in maps if "libvulkan.so" in line}
     return {"version": f"{v >> 22}.{v >> 12 & 1023}.{v & 4095}", "file": ", ".join(sorted(files))}
 

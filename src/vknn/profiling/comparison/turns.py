@@ -100,7 +100,7 @@ def take_turns(
 @contextmanager
 def started(command: Sequence[str], environment: dict[str, str]) -> Iterator[Player]:
     """A process that is ended when this is left."""
-    with tempfile.TemporaryFile("w+", errors="replace") as errors:
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

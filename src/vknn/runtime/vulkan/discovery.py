@@ -156,7 +156,9 @@ def _has_no_gpu() -> bool:
     if "RADV_FORCE_FAMILY" in os.environ:
         return True
     try:
-        return "_drm_shim.so" in Path("/proc/self/maps").read_text(errors="replace")
+        return "_drm_shim.so" in Path("/proc/self/maps").read_text(
+            encoding="utf-8", errors="replace"
+        )
     except OSError:  # not Linux: there are no drm-shims
         return False
 
