@@ -159,7 +159,8 @@ def test_a_compiler_that_does_not_return(call: str, work: str, way: str, tmp_pat
     assert done.returncode == 2 and done.stdout == ""
     (line,) = done.stderr.splitlines()
     device = names(vknn("devices", "--json", drivers=working()).stdout)[0]
-    assert line.startswith(f"vknn: error: {model}: {device}: {work}")
+    assert line.startswith(f"vknn: error: {model}: {device}: ")
+    assert f": {work}" in line or f" or {work}" in line  # other threads are at something, too
     how = "crashed (SIGSEGV)" if way == "crash" else "gave no answer within 5 s"
     assert line.endswith(f": the driver {how}; update it, or choose another device")
     if call == "vkCreateComputePipelines":
