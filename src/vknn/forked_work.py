@@ -36,6 +36,14 @@ def tell(note: Any) -> None:
         os.write(_pipe, json.dumps([note]).encode() + b"\n")
 
 
+def end_with_parent() -> None:
+    """From now on this process ends when its parent does, where the system can do that (Linux)."""
+    with contextlib.suppress(Exception):
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
+
+
 def signal_name(code: int) -> str:
     """A signal's name for an exit code below 0, "exit code N" for others."""
     with contextlib.suppress(ValueError):
@@ -116,10 +124,7 @@ class Forked:
     def _be(self, work: Work, requests: IO[str], answers: IO[str]) -> None:
         """The loop of the forked process, which ends with it."""
         global _pipe
-        with contextlib.suppress(Exception):
-            import ctypes
-
-            ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
+        end_with_parent()
         code = 1
         _pipe = answers.fileno()
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -278,3 +280,16 @@ def test_a_long_chain_of_places() -> None:
     assert made.inputs[0].type.dtype is DType.INT32
     assert [one.op.type_name for one in made.nodes[-2:]] == ["Cast", "Gather"]
     assert len(made.nodes) == len(graph.nodes) - 1
+
+
+@pytest.mark.parametrize(
+    ("op", "constant", "is_told"),
+    [(Add(), 1, True), (Mul(), 7, True), (Max(), 1, False), (Min(), 1, False)],
+)
+def test_what_inputs_are_taken_for_is_told(op: Op, constant: int, is_told: bool) -> None:
+    one, _ = fed(op, (np.ones((3, 4), np.int64), False), (np.full((3, 4), constant), True))
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        assert narrowed(one).inputs[0].type.dtype is DType.INT32
+    text = r"int64 inputs \('x0'\) are taken to hold numbers from -262,144 to 262,143"
+    assert [bool(re.match(text, str(w.message))) for w in found] == [True] * is_told

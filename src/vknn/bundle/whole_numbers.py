@@ -8,6 +8,7 @@ as it is. (Larger numbers are right as well, as long as 32 bits hold what is mad
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -42,16 +43,29 @@ _GREATEST = (*_MOVES, Concat, ReduceMax, ReduceMin, Gather, GatherND, ReverseSeq
 def with_int32(graph: Graph) -> Graph:
     """The graph with whole numbers as int32 where these hold them, if its inputs' do.
 
-    Checks of indices that cannot fail are left out. The given graph is left as it is.
+    Checks of indices that cannot fail are left out. The given graph is left as it is. A warning
+    says where inputs have to be below MOST for it.
     """
     if graph.continuation is not None:
         return graph
     bounds = bounds_of(graph)
-    return _rewritten(graph, bounds, _kept(graph, bounds))
+    narrow = _kept(graph, bounds)
+    if not narrow <= _kept(graph, bounds_of(graph, 1 << 31)):
+        names = ", ".join(repr(v.name) for v in graph.inputs if v.type.dtype is DType.INT64)
+        warnings.warn(
+            f"int64 inputs ({names}) are taken to hold numbers from {-MOST:,} to {MOST - 1:,}: "
+            "what is computed of larger ones may leave the 32 bits that a device has",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return _rewritten(graph, bounds, narrow)
 
 
-def bounds_of(graph: Graph) -> dict[Value, Bounds]:
-    """Bounds of the values whose numbers are known to lie within their types', and 32 bits."""
+def bounds_of(graph: Graph, most: int = MOST) -> dict[Value, Bounds]:
+    """Bounds of the values whose numbers are known to lie within their types', and 32 bits.
+
+    Those of int64 inputs are taken to be below ``most``, and not below its negative.
+    """
     read = dict.fromkeys(v for node in graph.nodes for v in _values_of(node.inputs))
     found: dict[Value, Bounds] = {}
 
@@ -60,8 +74,10 @@ def bounds_of(graph: Graph) -> dict[Value, Bounds]:
         if own is not None and most is not None and _within(own, most):
             found[value] = own
 
+    inputs: Bounds = (-most, most - 1)
     for value in graph.inputs:
-        note(value, _of_input(value.type.dtype))
+        is_int64 = value.type.dtype is DType.INT64
+        note(value, inputs if is_int64 else _of_type(value.type.dtype))
     for value in read:
         if value.constant is not None:
             note(value, _of_constant(value.constant))
@@ -70,11 +86,6 @@ def bounds_of(graph: Graph) -> dict[Value, Bounds]:
         for value, own in zip(node.outputs, _made(node, known), strict=True):
             note(value, own)
     return found
-
-
-def _of_input(dtype: DType) -> Bounds | None:
-    """Bounds of an input's numbers."""
-    return (-MOST, MOST - 1) if dtype is DType.INT64 else _of_type(dtype)
 
 
 def _of_type(dtype: DType) -> Bounds | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import select
@@ -16,6 +15,7 @@ from typing import Any
 
 from vknn.cli.stopping import Stopping
 from vknn.cli.watched import Calls, note_of
+from vknn.forked_work import end_with_parent
 from vknn.runtime import driver_watch
 from vknn.runtime.precompile import COMPILE_SECONDS
 from vknn.runtime.vulkan import instance
@@ -26,8 +26,6 @@ STOPS = {signal.SIGINT, signal.SIGTERM}
 _LOOK = 0.2
 #: si_code of a signal that a process sent (SI_USER).
 _BY_A_PROCESS = 0
-#: prctl: the signal that a process gets when its parent ends (Linux).
-_PDEATHSIG = 1
 
 
 def can_fork() -> bool:
@@ -65,8 +63,7 @@ class Parent:
         sys.stderr.flush()
         self.child = os.fork()
         if self.child == 0:
-            with contextlib.suppress(Exception):
-                ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
+            end_with_parent()
         elif self.times_told:  # before the child was known here
             os.kill(self.child, signal.SIGTERM)
         return self.child
