@@ -37,7 +37,7 @@ def tell(note: Any) -> None:
 
 
 def end_with_parent() -> None:
-    """From now on this process ends when its parent does, where the system can do that (Linux)."""
+    """End of this process when its parent ends, from now on, where the system can (Linux)."""
     with contextlib.suppress(Exception):
         import ctypes
 
