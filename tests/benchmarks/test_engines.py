@@ -62,8 +62,9 @@ def test_how_a_process_ended(engines: Any) -> None:
 
 @pytest.mark.parametrize("program", ["modelled", "choices"])
 def test_a_device_that_cannot_be_had(
-    program: str, engines: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    program: str, engines: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
     """A line with its name, and exit code 2 behind all others."""
     module = __import__(program)
     begun = []
@@ -73,7 +74,7 @@ def test_a_device_that_cannot_be_had(
         raise module.null_drivers.Unavailable(f"no mirror for {device}")
 
     monkeypatch.setattr(module, "_document", gone)
-    monkeypatch.setattr(sys, "argv", [program, "navi21", "a740"])
+    monkeypatch.setattr(sys, "argv", [program, "navi21", "a740", "--folder", str(tmp_path)])
     assert module.main() == 2
     assert begun == ["navi21", "a740"]
     assert capsys.readouterr().err.splitlines() == [

@@ -71,6 +71,7 @@ CASES = [
         "there is no Vulkan device (Debian: apt install mesa-vulkan-drivers)",
         lambda p: (p.set(devices, devices=list), p.command("devices")),
         lambda p: (p.set(devices, devices=lambda: [DEVICE]), p.command("devices")),
+        needs="device",  # without a loader that is what is told
     ),
     Case(
         "{} is read as a picture, which needs Pillow: pip install pillow",
