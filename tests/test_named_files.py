@@ -124,3 +124,19 @@ def test_pipes_are_written_to(whole: bool) -> None:
 def test_errors_name_the_file(name: str, tmp_path: Path) -> None:
     with pytest.raises(OSError, match=str(tmp_path / name)), replacing(tmp_path / name):
         pass
+
+
+def test_a_file_that_cannot_be_replaced_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on Windows, where nothing takes the place of a file that is mapped."""
+
+    def denied(source: str, target: str) -> None:
+        raise PermissionError(errno.EACCES, "Access is denied", source, None, target)
+
+    path = tmp_path / "net.bin"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(os, "replace", denied)
+    with pytest.raises(PermissionError, match=r"Access is denied: '.*net\.bin'$"), replacing(path):
+        pass
+    assert [file.name for file in tmp_path.iterdir()] == ["net.bin"]

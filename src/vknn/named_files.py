@@ -48,11 +48,22 @@ def replacing(path: str | os.PathLike[str], *, whole: bool = False) -> Iterator[
                 yield file
             if os.path.exists(target):
                 shutil.copymode(target, temporary)
-            os.replace(temporary, target)
+            _take_place(temporary, target, os.fspath(path))
         except BaseException:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
             raise
+
+
+def _take_place(temporary: str, target: str, named_as: str) -> None:
+    """The temporary file as ``target``; an error has the name that the user gave.
+
+    Windows denies it while a program has the old file mapped: a session of a model, for one.
+    """
+    try:
+        os.replace(temporary, target)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, named_as) from error
 
 
 def temporary_folder(prefix: str = "vknn-") -> tempfile.TemporaryDirectory[str]:

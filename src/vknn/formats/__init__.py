@@ -117,7 +117,7 @@ def _read_head(path: Path) -> bytes:
             return file.read(_HEAD_BYTES)
     except FileNotFoundError:
         raise ModelFormatError("no such file", file=str(path)) from None
-    except IsADirectoryError:
-        raise ModelFormatError(identify_directory(path.name), file=str(path)) from None
     except OSError as error:
+        if path.is_dir():  # on Windows access to it is denied, as to any file of somebody else's
+            raise ModelFormatError(identify_directory(path.name), file=str(path)) from None
         raise ModelFormatError(f"cannot be read: {error.strerror}", file=str(path)) from error
