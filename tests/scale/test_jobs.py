@@ -167,7 +167,7 @@ def test_the_same_name_in_another_folder(
     monkeypatch.chdir(tmp_path / "monday")
     assert job("in", net, tmp_path / "out").rows == 3
     assert job("in", net, "own").rows == 3
-    address = f"file://{tmp_path / 'monday' / 'in'}"
+    address = (tmp_path / "monday" / "in").as_uri()
     assert job(address, net, tmp_path / "by-address").rows == 3
     monkeypatch.chdir(tmp_path / "tuesday")
     assert job(address, net, tmp_path / "by-address").new_rows == 0

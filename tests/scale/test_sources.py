@@ -107,9 +107,9 @@ def test_a_name_with_a_colon_is_no_address(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_addresses(tree: Path, tmp_path: Path) -> None:
-    found = find_source(f"file://{tree}")
+    found = find_source(tree.as_uri())
     assert [os.path.relpath(path, tree) for path in found.paths] == names(tree, tree)
-    some = find_source(f"file://{tree}/00*.png")
+    some = find_source(f"{tree.as_uri()}/00*.png")
     assert [os.path.basename(path) for path in some.paths] == ["0000.png", "0001.png"]
 
 

@@ -175,15 +175,18 @@ def without_answers(source: RecordSource, filesystem: Any, path: str) -> RecordS
 
 
 def place_of(text: str) -> tuple[Any, str]:
-    """The filesystem and the path in it of what a user gave."""
+    """The filesystem and the path in it of what a user gave.
+
+    Local paths have this system's separators: file:///C:/a is C:\\a, the same job as that.
+    """
     fs = arrow_part("fs")
     if not _ADDRESS.match(text):
-        return fs.LocalFileSystem(), text
+        return fs.LocalFileSystem(), text.replace("/", os.sep)
     try:
         place, path = fs.FileSystem.from_uri(text)
     except (arrow().ArrowException, OSError, ValueError) as error:
         raise InputError(f"{text} cannot be opened: {error}") from None
-    return place, path
+    return place, path.replace("/", os.sep) if place.type_name == "local" else path
 
 
 def _files(place: Any, path: str, text: str, aside: list[str]) -> dict[str, int]:
