@@ -72,13 +72,16 @@ class Claim:
     def _others(self) -> list[tuple[str, float]]:
         """The other claims, and the seconds since they were written."""
         fs = arrow_part("fs")
-        found = {
-            info.path: info.mtime_ns
+        found = {  # by name: a listing may spell the folder in another way, on Windows it does
+            info.base_name: info.mtime_ns
             for info in self._filesystem.get_file_info(fs.FileSelector(self._folder))
             if info.base_name.startswith(_BEGIN) and info.base_name.endswith(_ENDING)
         }
-        now = found.pop(self._path, None)
-        return [(path, (now - then) / 1e9 if now and then else 0.0) for path, then in found.items()]
+        now = found.pop(self._path.rpartition("/")[2], None)
+        return [
+            (f"{self._folder}/{name}", (now - then) / 1e9 if now and then else 0.0)
+            for name, then in found.items()
+        ]
 
     def _remove_dead(self, path: str, age: float) -> None:
         """Removal of a claim of a process that has ended. Raises VknnError where it lives."""
