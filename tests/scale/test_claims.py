@@ -20,6 +20,7 @@ from vknn.errors import VknnError
 from vknn.scale import claim
 from vknn.scale.folder import Folder
 from vknn.scale.local import LocalRun
+from vknn.scale.processes import start_of, this_machine
 
 
 @pytest.fixture
@@ -85,14 +86,14 @@ def test_a_machine_that_nothing_was_heard_of(given: tuple[Path, Path, Path]) -> 
     assert not claims(given[2])
 
 
-@pytest.mark.skipif(not claim._machine(), reason="needs /proc")
+@pytest.mark.skipif(not this_machine(), reason="needs /proc")
 @pytest.mark.parametrize("start, is_alive", [("now", True), ("1", False)])
 def test_a_process_of_this_machine(
     given: tuple[Path, Path, Path], start: str, is_alive: bool
 ) -> None:
     """Whether it lives is seen at once, and a number that another process has now misleads none."""
-    start = claim._start_of(os.getpid()) if start == "now" else start
-    write_claim(given[2], 0, machine=claim._machine(), pid=os.getpid(), start=start)
+    start = start_of(os.getpid()) if start == "now" else start
+    write_claim(given[2], 0, machine=this_machine(), pid=os.getpid(), start=start)
     if is_alive:
         with pytest.raises(VknnError, match=f"folder now: process {os.getpid()} on "):
             job(*given, id="id")

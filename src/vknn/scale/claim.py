@@ -11,11 +11,11 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from vknn.errors import VknnError
 from vknn.scale.optional import arrow, arrow_part
+from vknn.scale.processes import start_of, this_machine
 
 #: Seconds between the signs of life of a claim, and after which one without is nobody's.
 BEAT_SECONDS, STALE_SECONDS = 20.0, 120.0
@@ -46,7 +46,7 @@ class Claim:
         self._path = f"{folder}/{_BEGIN}{secrets.token_hex(8)}{_ENDING}"
         pid = os.getpid()
         self._own: dict[str, Any] = {
-            "host": platform.node(), "machine": _machine(), "pid": pid, "start": _start_of(pid),
+            "host": platform.node(), "machine": this_machine(), "pid": pid, "start": start_of(pid),
             "beats": 0,
         }  # fmt: skip
         self._end = threading.Event()
@@ -89,8 +89,8 @@ class Claim:
         if before is None:  # it has just ended
             return
         who = f"process {before.get('pid')} on {before.get('host')}"
-        if before.get("machine") and before["machine"] == _machine():
-            is_alive = _start_of(before["pid"]) == before["start"]
+        if before.get("machine") and before["machine"] == this_machine():
+            is_alive = start_of(before["pid"]) == before["start"]
         else:
             is_alive = age <= STALE_SECONDS and self._is_heard(path, before, who, age)
         if is_alive:
@@ -146,23 +146,3 @@ class Claim:
     def _remove(self, path: str) -> None:
         with contextlib.suppress(OSError, arrow().ArrowException):
             self._filesystem.delete_file(path)
-
-
-def _machine() -> str:
-    """What tells this machine, with its processes' numbers, from others; empty: nothing does."""
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
-        return f"{platform.node()} {boot} {os.readlink('/proc/self/ns/pid')}"
-    except OSError:
-        return ""
-
-
-def _start_of(pid: int) -> str:
-    """When a process of this machine began, in the kernel's words; empty: there is none."""
-    try:
-        state, *fields = (
-            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        )
-    except OSError:
-        return ""
-    return "" if state == "Z" else fields[18]
