@@ -94,7 +94,7 @@ class RayRun(JobRun):
             left = left_of(self.source, self.predictor.id, self.done)
             read_from = dataset_of(
                 left, setup.layout.read, self.schema, batch, setup.keeper,
-                undone_of(left, self.done),
+                undone_of(left, self.done), setup.portions.block_rows,
             )  # fmt: skip
             dataset = staged(read_from, setup, pool)
             is_whole = False

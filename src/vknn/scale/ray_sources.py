@@ -35,6 +35,7 @@ def dataset_of(
     batch: int,
     keeper: Any,
     wanted: Undone | None = None,
+    most_rows: int = _ROWS,
 ) -> Any:
     """A dataset with some columns of a source, which Arrow reads in tasks of Ray's.
 
@@ -48,12 +49,15 @@ def dataset_of(
         batch: Rows that are computed together.
         keeper: Actor that is told of archives that are damaged behind the rows that they give.
         wanted: Told a record's name; what it does not want is left out. None: all are wanted.
+        most_rows: Rows of a block at most.
     """
     data = ray_module("ray.data")
     # Left out, Ray parts each block into many small ones where there are few files.
     count = -(-len(source.paths) // _files_of_task(source))
     options = {"override_num_blocks": count} if count <= _MOST_TASKS else {}
-    rows = _PICTURES if source.kind == PICTURES else block_rows([schema[c] for c in columns], batch)
+    rows = min(_PICTURES, most_rows)
+    if source.kind != PICTURES:
+        rows = block_rows([schema[c] for c in columns], batch, most_rows)
     reader = partial(_Reader, columns=columns, rows=rows, keeper=keeper, wanted=wanted)
     return data.read_datasource(_datasource(source, reader), **options)
 
@@ -120,10 +124,11 @@ def _files_of_task(source: RecordSource) -> int:
     return max(_PICTURES, min(_MOST_PICTURES, BLOCK_BYTES // mean))
 
 
-def block_rows(types: Sequence[Any], batch: int) -> int:
+def block_rows(types: Sequence[Any], batch: int, most: int = _ROWS) -> int:
     """Rows of a block: some batches where they fit, so that nobody copies rows to part blocks.
 
     ``types``: of the columns, Arrow's, None: not known. ``batch``: rows that are computed together.
+    ``most``: of a block, where a batch is no more.
     """
     pa = arrow()
     size = sum(
@@ -131,7 +136,7 @@ def block_rows(types: Sequence[Any], batch: int) -> int:
         for type_ in types
         if isinstance(type_, pa.FixedShapeTensorType)
     )
-    fitting = min(_ROWS, BLOCK_BYTES // max(1, size))
+    fitting = min(_ROWS, most, BLOCK_BYTES // max(1, size))
     # Ray leaves blocks as they are up to half as much again.
     whole = batch * max(1, fitting // batch)
     return whole if whole * size <= BLOCK_BYTES * 3 // 2 and whole <= _ROWS else max(1, fitting)
