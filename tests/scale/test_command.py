@@ -186,3 +186,28 @@ def test_a_cluster_that_is_not_there(
     assert main(["batch", *map(str, words), "--address", address]) == 2
     assert f"the cluster at {address} cannot be reached: " in capsys.readouterr().err
     assert time.monotonic() < begin + 40
+
+
+@pytest.mark.parametrize("function", ["supervised", "attended"])
+def test_a_process_that_ray_ends_leaves_a_sentence(function: str, tmp_path: Path) -> None:
+    """Ray's native part ends the process of a job whose cluster is gone with 1, and says nothing."""
+    code = (
+        "import os, sys\n"
+        "from vknn.cli import supervised\n"
+        "from vknn.cli.main import guarded\n"
+        "def work(*_):\n"
+        "    os._exit(1)\n"
+        f"given = [{str(tmp_path)!r}] if {function!r} == 'supervised' else []\n"
+        f"sys.exit(guarded(lambda: supervised.{function}(*given, work)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("vknn: error: Ray ended the process of the job")
+    assert "give the command again" in done.stderr
+
+
+@pytest.mark.parametrize("code", [0, 1, 130])
+def test_codes_of_jobs_with_ray(code: int) -> None:
+    text = f"from vknn.cli.supervised import attended; raise SystemExit(attended(lambda: {code}))"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, "")

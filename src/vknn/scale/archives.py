@@ -134,7 +134,7 @@ def _records(
                 if not row:
                     row, is_wanted = {KEY: key}, wanted is None or wanted(key)
                 if is_wanted:
-                    row[_text(ending.lower())] = _contents(archive, member, path)
+                    row[_column(ending, member.name, path)] = _contents(archive, member, path)
             if not _has_end(archive) and note is not None:
                 note(
                     f"{path} has no mark at its end: it may be cut off behind its "
@@ -151,6 +151,13 @@ def _records(
 def _text(name: str) -> str:
     """A name whose bytes that are no UTF-8 are written out, as tables hold text only."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _column(ending: str, name: str, path: str) -> str:
+    """The column of a member. Raises InputError where that is the one of keys."""
+    if (column := _text(ending.lower())) == KEY:
+        raise InputError(f"{path}: {name}: the column {KEY!r} names records: rename that file")
+    return column
 
 
 def _contents(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> bytes | None:
