@@ -190,7 +190,7 @@ def test_a_cluster_that_is_not_there(
 
 @pytest.mark.parametrize("function", ["supervised", "attended"])
 def test_a_process_that_ray_ends_leaves_a_sentence(function: str, tmp_path: Path) -> None:
-    """Ray's native part ends the process of a job whose cluster is gone with 1, and says nothing."""
+    """Ray's native part ends the process of a job whose cluster is gone with 1, and is silent."""
     code = (
         "import os, sys\n"
         "from vknn.cli import supervised\n"

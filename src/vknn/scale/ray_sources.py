@@ -85,7 +85,7 @@ class Undone:
 
 
 def undone_of(source: RecordSource, done: set[Any]) -> Undone | None:
-    """What readers of archives and arrays leave out; None where others do, or there is nothing.
+    """Choice of records for readers of archives and arrays; None where they leave nothing out.
 
     Pictures that are done are no files of the source then, and of tables Ray leaves out rows.
     """
