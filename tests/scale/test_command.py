@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -186,6 +188,21 @@ def test_a_cluster_that_is_not_there(
     assert main(["batch", *map(str, words), "--address", address]) == 2
     assert f"the cluster at {address} cannot be reached: " in capsys.readouterr().err
     assert time.monotonic() < begin + 40
+
+
+def test_an_address_where_something_else_answers(
+    words: list[object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as Ray's dashboard, at which Ray itself tries for minutes."""
+    pytest.importorskip("ray.data")
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{server.server_port}"
+        assert main(["batch", *map(str, words), "--address", address]) == 2
+        server.shutdown()
+    assert (
+        f"{address} cannot be reached: what answers there is no head of" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("function", ["supervised", "attended"])
