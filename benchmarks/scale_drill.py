@@ -185,10 +185,23 @@ def _wait(until: float) -> None:
 
 
 def _workers() -> list[int]:
-    """Processes of workers of this process's clusters, the oldest first."""
+    """Processes of workers of this process's clusters, the oldest first.
+
+    Those of other clusters of this machine are left alone.
+    """
+    parents: dict[int, int] = {}
     found = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
-            if entry.name.isdecimal() and b"BatchActor" in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-    return sorted(found)
+            if entry.name.isdecimal():
+                number = int(entry.name)
+                parents[number] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+                if b"BatchActor" in (entry / "cmdline").read_bytes():
+                    found.append(number)
+    return sorted(number for number in found if os.getpid() in _above(number, parents))
+
+
+def _above(process: int, parents: dict[int, int]) -> Iterator[int]:
+    """The processes that lead to one."""
+    while (process := parents.get(process, 0)) > 0:
+        yield process

@@ -130,6 +130,13 @@ def test_archives_with_records_that_lack_something(tmp_path: Path) -> None:
     assert "column 'png' is null" in rows["b"]["error"]["message"]
 
 
+def test_a_file_that_would_be_the_column_of_keys(tmp_path: Path) -> None:
+    """It was the record's name, by which a job that was taken up again did not know it."""
+    path = tar(tmp_path / "a.tar", {"a.png": png(0), "a.__KEY__": b"other", "b.png": png(1)})
+    with pytest.raises(VknnError, match=r"a\.__KEY__: the column '__key__' names records: rename"):
+        job(path, picture_net(tmp_path), tmp_path / "out")
+
+
 def test_a_key_twice_in_archives(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for name in ("a", "b"):

@@ -6,7 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -186,3 +188,43 @@ def test_a_cluster_that_is_not_there(
     assert main(["batch", *map(str, words), "--address", address]) == 2
     assert f"the cluster at {address} cannot be reached: " in capsys.readouterr().err
     assert time.monotonic() < begin + 40
+
+
+def test_an_address_where_something_else_answers(
+    words: list[object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as Ray's dashboard, at which Ray itself tries for minutes."""
+    pytest.importorskip("ray.data")
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"127.0.0.1:{server.server_port}"
+        assert main(["batch", *map(str, words), "--address", address]) == 2
+        server.shutdown()
+    assert (
+        f"{address} cannot be reached: what answers there is no head of" in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize("function", ["supervised", "attended"])
+def test_a_process_that_ray_ends_leaves_a_sentence(function: str, tmp_path: Path) -> None:
+    """Ray's native part ends the process of a job whose cluster is gone with 1, and is silent."""
+    code = (
+        "import os, sys\n"
+        "from vknn.cli import supervised\n"
+        "from vknn.cli.main import guarded\n"
+        "def work(*_):\n"
+        "    os._exit(1)\n"
+        f"given = [{str(tmp_path)!r}] if {function!r} == 'supervised' else []\n"
+        f"sys.exit(guarded(lambda: supervised.{function}(*given, work)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith("vknn: error: Ray ended the process of the job")
+    assert "give the command again" in done.stderr
+
+
+@pytest.mark.parametrize("code", [0, 1, 130])
+def test_codes_of_jobs_with_ray(code: int) -> None:
+    text = f"from vknn.cli.supervised import attended; raise SystemExit(attended(lambda: {code}))"
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (code, "")

@@ -19,8 +19,8 @@ from vknn.scale import cluster
 from vknn.scale.first_record import FirstRecord
 from vknn.scale.layout import JobLayout
 from vknn.scale.options import Predictor
-from vknn.scale.portions import BLOCK_BYTES, USUAL, Portions, portions_of
-from vknn.scale.ray_sources import left_of
+from vknn.scale.portions import BLOCK_BYTES, USUAL, Portions, most_bytes, portions_of
+from vknn.scale.ray_sources import block_rows, left_of
 from vknn.scale.reading import Rows
 from vknn.scale.records import Record
 from vknn.scale.sources import find_source
@@ -29,34 +29,59 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
 
-def first(row: int = 4000, answer: int = 4000, kept: bool = False) -> FirstRecord:
-    """A record of so many bytes and an answer."""
+def first(row: int = 4000, answer: int = 4000, kept: bool = False, read: int = 0) -> FirstRecord:
+    """A record of so many bytes and an answer. ``read``: bytes of its inputs."""
     held = pa.table({"id": pa.array([1], pa.int64()), "data": [b"x" * (row - 12)]})
     layout = JobLayout((), ("id", "data") if kept else ("id",))
     outputs: dict[str, Any] = {"out": np.zeros(answer, np.uint8)}
-    return FirstRecord(layout, Rows(held), Record(), outputs)
+    record = Record({"data": np.zeros(read, np.uint8)}) if read else Record()
+    return FirstRecord(layout, Rows(held), record, outputs)
 
 
 @pytest.mark.parametrize(
-    "record, seconds, on_host, block, rows",
+    "record, seconds, on_host, block, rows, together",
     [
-        (first(), 0.1, False, int(0.9 * 1024 * 4000), 512),
-        (first(), 1.0, False, int(0.9 * 576 * 4000), 512),
-        (first(), 10.0, False, 32 * 4000, 60),
-        (first(), 1.0, True, 32 * 4000, 60),
-        (first(), 100.0, True, 32 * 4000, 32),  # a batch at least
-        (first(), 0.0, True, int(0.9 * 1024 * 4000), 8192),  # a file of these takes a moment
-        (first(row=40), 0.1, False, 32 * 4000, 512),  # 1024 small rows, and a batch of answers
-        (first(row=20, answer=8), 0.1, False, int(0.9 * 1024 * 20), 512),
-        (first(row=600_000), 0.1, False, BLOCK_BYTES, 512),
-        (first(answer=22 << 20), 0.1, False, BLOCK_BYTES, 2),  # no file of gigabytes
-        (first(row=1 << 20, kept=True), 0.1, False, BLOCK_BYTES, 63),
+        (first(), 0.1, False, int(0.9 * 1024 * 4000), 512, 1024),
+        (first(), 1.0, False, int(0.9 * 576 * 4000), 512, 576),
+        (first(), 10.0, False, 32 * 4000, 60, 32),
+        (first(), 1.0, True, 32 * 4000, 60, 32),
+        (first(), 100.0, True, 32 * 4000, 32, 32),  # a batch at least
+        (first(), 0.0, True, int(0.9 * 1024 * 4000), 8192, 1024),  # a file of these takes a moment
+        (first(row=40), 0.1, False, 32 * 4000, 512, 1024),  # small rows, and a batch of answers
+        (first(row=20, answer=8), 0.1, False, int(0.9 * 1024 * 20), 512, 1024),
+        (first(row=200_000), 0.1, False, int(0.9 * 64 * 200_000), 512, 64),  # whole batches
+        (first(row=600_000), 0.1, False, BLOCK_BYTES, 512, 32),
+        (first(row=200_000, read=600_000), 0.1, False, BLOCK_BYTES, 512, 64),  # of what is decoded
+        (first(answer=22 << 20), 0.1, False, BLOCK_BYTES, 2, 1024),  # no file of gigabytes
+        (first(row=1 << 20, kept=True), 0.1, False, BLOCK_BYTES, 63, 32),
     ],
 )
 def test_portions(
-    record: FirstRecord, seconds: float, on_host: bool, block: int, rows: int
+    record: FirstRecord, seconds: float, on_host: bool, block: int, rows: int, together: int
 ) -> None:
-    assert portions_of(record, seconds, 32, on_host) == Portions(block, rows)
+    assert portions_of(record, seconds, 32, on_host) == Portions(block, rows, together)
+
+
+@pytest.mark.parametrize("workers, batch, row", [(2, 16, 618_348), (1, 32, 50_000), (16, 1, 4000)])
+def test_all_workers_find_portions_in_a_small_store(workers: int, batch: int, row: int) -> None:
+    """One worker had all of two blocks of two batches, of which no more found a place, and where
+    its process ended the other had nothing to do until another one was there.
+    """
+    store = 200 << 20
+    found = portions_of(first(row=row), 0.1, batch, False, most_bytes(store, workers))
+    own = found.block_rows * row
+    # Ray hands on what readers give: it is as much as it waits for, and no more than it parts.
+    assert found.block_bytes <= own <= 1.5 * found.block_bytes
+    assert found.block_rows % batch == 0
+    # What readers hold, and for each worker two portions at least, are in the half that Ray takes.
+    assert own == batch * row or (4 * workers + 4) * own <= store / 2
+    assert (2 * workers + 4) * own <= store / 2
+    type_ = pa.fixed_shape_tensor(pa.uint8(), [row])
+    assert block_rows([pa.string(), type_], batch, found.block_rows) == found.block_rows
+
+
+def test_a_store_that_is_not_known() -> None:
+    assert most_bytes(0.0, 8) == BLOCK_BYTES == most_bytes(64 << 30, 8)
 
 
 def test_where_nothing_is_known() -> None:

@@ -34,7 +34,7 @@ def test_arrays(ray: Any, model: Path, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_archives(ray: Any, model: Path, tmp_path: Path) -> None:
     archives = [str(ray_jobs.write_tar(tmp_path / f"{name}.tar", 9)) for name in "ab"]
-    options = {**LLVMPIPE, "keep": ["cls"]}
+    options = {**LLVMPIPE, "keep": ["cls"], "stacked": 1}  # which is measured, of archives
     for engine in ("local", "ray"):
         report = scale.run(archives, model, tmp_path / engine, engine=engine, **options)
         assert (report.rows, report.error_count) == (18, 0)

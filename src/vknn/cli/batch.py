@@ -15,7 +15,7 @@ from vknn.cli.complaints import FAILED as JOB_FAILED
 from vknn.cli.complaints import complain
 from vknn.cli.inputs import add_image_arguments
 from vknn.cli.output import progress, show
-from vknn.cli.supervised import stoppable, supervised
+from vknn.cli.supervised import attended, stoppable, supervised
 from vknn.errors import InputError
 from vknn.scale.convert import FORMATS, convert
 from vknn.scale.folder import Folder
@@ -103,9 +103,14 @@ def _add_work(group: argparse._ActionsContainer) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run of a job; a report is shown at its end."""
-    if _may_die(args):
-        return supervised(args.output, partial(_run, args))
-    return stoppable(partial(_run, args))
+    work = partial(_run, args)
+    if args.engine == "local" and args.dry_run:
+        return stoppable(work)
+    try:
+        return supervised(args.output, work) if _may_die(args) else attended(work)
+    except JobError as error:
+        complain(error)
+        return JOB_FAILED
 
 
 def _run(args: argparse.Namespace, goes_on: bool = False) -> int:

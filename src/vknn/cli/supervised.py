@@ -9,12 +9,20 @@ import sys
 from collections.abc import Callable
 from functools import partial
 
-from vknn.cli.child import STOPS, Parent
+from vknn.cli.child import STOPS, Parent, can_fork
 from vknn.cli.complaints import STOPPED
 from vknn.cli.stopping import Stopping
 from vknn.errors import VknnError
 from vknn.forked_work import signal_name
 from vknn.scale.folder import Folder
+from vknn.scale.outcome import JobError
+
+_AGAIN = "give the command again, which takes the job up where it was"
+#: Ray's native part does so, whatever Python would.
+_RAY_ENDED = (
+    "Ray ended the process of the job: Ray's own processes on this machine, or the head of its "
+    f"cluster, are gone; {_AGAIN}"
+)
 
 
 def supervised(output: str, work: Callable[[bool], int]) -> int:
@@ -29,10 +37,7 @@ def supervised(output: str, work: Callable[[bool], int]) -> int:
     goes_on = False
     with Parent() as parent:
         while not parent.times_told:
-            if parent.fork() == 0:
-                Stopping().install(parent.interrupt)
-                _be_child(partial(work, goes_on))
-            code = parent.wait()
+            code = _child_code(parent, partial(work, goes_on))
             if code >= 0:
                 return 128 + signal.SIGTERM if parent.times_told and code == STOPPED else code
             if parent.times_told:
@@ -42,6 +47,43 @@ def supervised(output: str, work: Callable[[bool], int]) -> int:
             _note(output, signal_name(code))
             goes_on = True
         return 128 + signal.SIGTERM
+
+
+def attended(work: Callable[[], int]) -> int:
+    """Exit code of ``work`` with Ray, which a child process does where that can be.
+
+    Ray ends a process without a word where its own, or the cluster's head, are gone. Raises
+    JobError then, and where a signal ended the child.
+    """
+    if not can_fork() or "ray" in sys.modules:
+        return stoppable(work)
+    with Parent() as parent:
+        code = _child_code(parent, work)
+    if parent.times_told:
+        return 128 + signal.SIGTERM if code < 0 or code == STOPPED else code
+    if code < 0 and -code not in STOPS:
+        raise JobError(f"the process of the job was ended by {signal_name(code)}: {_AGAIN}")
+    return code if code >= 0 else 128 - code
+
+
+def _child_code(parent: Parent, work: Callable[[], int]) -> int:
+    """Exit code of a child that does some work, below 0 a signal.
+
+    Raises JobError where it ended before its work did, and nobody told it to.
+    """
+    ended, there = os.pipe()
+    try:
+        if parent.fork() == 0:
+            Stopping().install(parent.interrupt)
+            _be_child(work, there)
+    finally:
+        os.close(there)
+    with os.fdopen(ended, "rb", 0) as pipe:
+        code = parent.wait()
+        os.set_blocking(ended, False)  # a child of the child may hold the other end
+        if code >= 0 and not parent.times_told and not pipe.read(1):
+            raise JobError(_RAY_ENDED)
+    return code
 
 
 def stoppable(work: Callable[[], int]) -> int:
@@ -59,11 +101,12 @@ def stoppable(work: Callable[[], int]) -> int:
     return 128 + stopping.number if code == STOPPED and stopping.number else code
 
 
-def _be_child(work: Callable[[], int]) -> None:
-    """The work in the child, which ends with its exit code."""
+def _be_child(work: Callable[[], int], ended: int) -> None:
+    """The work in the child, which tells at a pipe that it ended, and ends with its exit code."""
     from vknn.cli.main import guarded
 
     code = guarded(work)
+    os.write(ended, b".")
     with contextlib.suppress(Exception):
         sys.stdout.flush()
         sys.stderr.flush()

@@ -78,7 +78,7 @@ def archive_records(
 
     Args:
         source: The archives.
-        wanted: Told a key; None: all are.
+        wanted: Told a key; of what it does not want no contents are read. None: all are wanted.
         note: Told of archives that may be cut off, and nothing says it.
 
     Raises InputError for a key that occurs twice and, behind all records that there are,
@@ -87,7 +87,7 @@ def archive_records(
     seen: set[str] = set()
     problems: dict[str, str] = {}
     for path in source.paths:
-        records = _records(source, path, note)
+        records = _records(source, path, wanted, note)
         while True:
             try:
                 row = next(records, None)
@@ -99,19 +99,25 @@ def archive_records(
             if row[KEY] in seen:
                 raise InputError(f"{path} has the key {row[KEY]!r} twice: keys name records")
             seen.add(row[KEY])
-            if wanted is None or wanted(row[KEY]):
+            if len(row) > 1:  # of one that is not wanted nothing was read
                 yield row
     if problems:
         raise UnreadError(problems)
 
 
-def _records(source: RecordSource, path: str, note: Note | None = None) -> Iterator[dict[str, Any]]:
+def _records(
+    source: RecordSource,
+    path: str,
+    wanted: Callable[[Any], bool] | None = None,
+    note: Note | None = None,
+) -> Iterator[dict[str, Any]]:
     """The records of one archive: files of one name up to the first dot of its last part.
 
-    Raises VknnError where it is damaged; the record that is open then is not given.
+    Those that are not wanted have a key only. Raises VknnError where it is damaged; the record that
+    is open then is not given.
     """
     row: dict[str, Any] = {}
-    count = 0
+    count, is_wanted = 0, True
     try:
         with opened(source, path) as file, tarfile.open(fileobj=file, mode="r:*") as archive:
             for member in archive:
@@ -125,8 +131,10 @@ def _records(source: RecordSource, path: str, note: Note | None = None) -> Itera
                     count += 1
                     yield row
                     row = {}
-                row.setdefault(KEY, key)
-                row[_text(ending.lower())] = _contents(archive, member, path)
+                if not row:
+                    row, is_wanted = {KEY: key}, wanted is None or wanted(key)
+                if is_wanted:
+                    row[_column(ending, member.name, path)] = _contents(archive, member, path)
             if not _has_end(archive) and note is not None:
                 note(
                     f"{path} has no mark at its end: it may be cut off behind its "
@@ -143,6 +151,13 @@ def _records(source: RecordSource, path: str, note: Note | None = None) -> Itera
 def _text(name: str) -> str:
     """A name whose bytes that are no UTF-8 are written out, as tables hold text only."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _column(ending: str, name: str, path: str) -> str:
+    """The column of a member. Raises InputError where that is the one of keys."""
+    if (column := _text(ending.lower())) == KEY:
+        raise InputError(f"{path}: {name}: the column {KEY!r} names records: rename that file")
+    return column
 
 
 def _contents(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> bytes | None:

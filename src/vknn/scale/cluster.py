@@ -28,6 +28,9 @@ _CPUS, _RESUMED_CPUS = 1, 3
 _GPU = "GPU"
 #: Seconds in which the head of a cluster answers.
 _ANSWER_SECONDS = 15.0
+#: What a client of HTTP/2, gRPC's, says first, and the type of the frame that answers it.
+_SETTINGS = b"\4"
+_GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + _SETTINGS + bytes(5)
 #: Milliseconds that Ray gives an actor to end in, a setting of its processes, and Ray's own value.
 _GRACE, _RAYS_GRACE_SECONDS = "RAY_kill_worker_timeout_milliseconds", 5.0
 #: Where a job starts Ray: NumPy may take so long for the last checks.
@@ -109,10 +112,19 @@ def joined(address: str | None, is_resumed: bool = False) -> Iterator[Any]:
 
 
 def _check_answers(address: str) -> None:
-    """Check that something answers at HOST:PORT, which Ray tries for minutes. Raises OSError."""
+    """Check that a server of gRPC's answers at HOST:PORT, which Ray tries for minutes.
+
+    Raises OSError for none, such as Ray's dashboard.
+    """
     host, colon, port = address.rpartition(":")
-    if colon and "/" not in host and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS).close()
+    if not colon or "/" in host or not port.isdecimal():
+        return
+    with socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS) as there:
+        if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
+            return
+        there.sendall(_GREETING)
+        if there.recv(4)[3:] != _SETTINGS:
+            raise OSError("what answers there is no head of a cluster (its port is 6379 by itself)")
 
 
 def grace_seconds() -> float:

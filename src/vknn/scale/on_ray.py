@@ -25,10 +25,10 @@ from vknn.scale.optional import arrow, arrow_part, ray_module
 from vknn.scale.options import BATCH, DEVICE, ERROR, Predictor
 from vknn.scale.outcome import JobError
 from vknn.scale.ray_noise import quiet_data
-from vknn.scale.ray_sources import dataset_of, left_of
+from vknn.scale.ray_sources import dataset_of, left_of, undone_of
 from vknn.scale.reading import Rows, read
 from vknn.scale.report import DeviceReport
-from vknn.scale.sources import PICTURES
+from vknn.scale.sources import PARQUET
 from vknn.scale.stages import FIRST_ROWS, end_keeper, prepared, staged
 
 _PENDING = ".pending.parquet"
@@ -92,7 +92,10 @@ class RayRun(JobRun):
             context.target_max_block_size = min(context.target_max_block_size or size, size)
             batch = self.predictor.batch_size
             left = left_of(self.source, self.predictor.id, self.done)
-            read_from = dataset_of(left, setup.layout.read, self.schema, batch, setup.keeper)
+            read_from = dataset_of(
+                left, setup.layout.read, self.schema, batch, setup.keeper,
+                undone_of(left, self.done), setup.portions.block_rows,
+            )  # fmt: skip
             dataset = staged(read_from, setup, pool)
             is_whole = False
             try:
@@ -118,11 +121,6 @@ class RayRun(JobRun):
         self._complete()
         if problems := self._state.get("unread"):
             raise UnreadError(problems)
-
-    @property
-    def _is_parted(self) -> bool:
-        """Whether what is left of the source is known without reading it."""
-        return bool(self.source.kind == PICTURES and self.done)
 
     @property
     def _prefix(self) -> str:
@@ -184,7 +182,7 @@ class RayRun(JobRun):
     def _note_done(self, path: str) -> None:
         pa, name, place = arrow(), self.predictor.id, self.folder.filesystem
         _remove_folder(self.folder)
-        if self.done and name is not None and not self._is_parted:
+        if self.done and name is not None and self.source.kind == PARQUET:  # others leave it out
             place.create_dir(path, recursive=True)
             ids = pa.table({name: pa.array(sorted(self.done), self.schema[name] or pa.string())})
             arrow_part("parquet").write_table(

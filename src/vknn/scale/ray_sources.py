@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import bisect
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from vknn.errors import VknnError
@@ -14,7 +16,7 @@ from vknn.scale.optional import arrow, ray_module
 from vknn.scale.packed import READ_ERROR
 from vknn.scale.portions import BLOCK_BYTES
 from vknn.scale.reading import Rows, read, read_parquet, row_bytes
-from vknn.scale.sources import PARQUET, PICTURES, RecordSource
+from vknn.scale.sources import ARRAYS, PARQUET, PICTURES, TARS, RecordSource
 
 #: Rows of a block that a reader gives, where they are no larger than that.
 _ROWS = 1024
@@ -32,6 +34,8 @@ def dataset_of(
     schema: Mapping[str, Any],
     batch: int,
     keeper: Any,
+    wanted: Undone | None = None,
+    most_rows: int = _ROWS,
 ) -> Any:
     """A dataset with some columns of a source, which Arrow reads in tasks of Ray's.
 
@@ -44,13 +48,48 @@ def dataset_of(
         schema: All of its columns, name -> Arrow type (None: not known).
         batch: Rows that are computed together.
         keeper: Actor that is told of archives that are damaged behind the rows that they give.
+        wanted: Told a record's name; what it does not want is left out. None: all are wanted.
+        most_rows: Rows of a block at most.
     """
     data = ray_module("ray.data")
     # Left out, Ray parts each block into many small ones where there are few files.
     count = -(-len(source.paths) // _files_of_task(source))
     options = {"override_num_blocks": count} if count <= _MOST_TASKS else {}
-    rows = _PICTURES if source.kind == PICTURES else block_rows([schema[c] for c in columns], batch)
-    return data.read_datasource(_datasource(source, columns, rows, keeper), **options)
+    rows = min(_PICTURES, most_rows)
+    if source.kind != PICTURES:
+        rows = block_rows([schema[c] for c in columns], batch, most_rows)
+    reader = partial(_Reader, columns=columns, rows=rows, keeper=keeper, wanted=wanted)
+    return data.read_datasource(_datasource(source, reader), **options)
+
+
+class Undone:
+    """Whether a record is still to be computed, by its name: the names of those with rows are left
+    out.
+
+    They lie sorted in Ray's store, where all readers of a machine share them.
+    """
+
+    def __init__(self, done: set[Any]) -> None:
+        pa = arrow()
+        self._reference = ray_module().put(pa.array(sorted(done), pa.large_string()))
+        self._names: Any = None
+
+    def __call__(self, name: str) -> bool:
+        if self._names is None:
+            self._names = ray_module().get(self._reference)
+        at = bisect.bisect_left(self._names, name, key=lambda found: found.as_py())
+        return at == len(self._names) or self._names[at].as_py() != name
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_names": None}
+
+
+def undone_of(source: RecordSource, done: set[Any]) -> Undone | None:
+    """Choice of records for readers of archives and arrays; None where they leave nothing out.
+
+    Pictures that are done are no files of the source then, and of tables Ray leaves out rows.
+    """
+    return Undone(done) if done and source.kind in (TARS, ARRAYS) else None
 
 
 def left_of(source: RecordSource, id_column: str | None, done: set[Any]) -> RecordSource:
@@ -85,10 +124,11 @@ def _files_of_task(source: RecordSource) -> int:
     return max(_PICTURES, min(_MOST_PICTURES, BLOCK_BYTES // mean))
 
 
-def block_rows(types: Sequence[Any], batch: int) -> int:
+def block_rows(types: Sequence[Any], batch: int, most: int = _ROWS) -> int:
     """Rows of a block: some batches where they fit, so that nobody copies rows to part blocks.
 
     ``types``: of the columns, Arrow's, None: not known. ``batch``: rows that are computed together.
+    ``most``: of a block, where a batch is no more.
     """
     pa = arrow()
     size = sum(
@@ -96,13 +136,14 @@ def block_rows(types: Sequence[Any], batch: int) -> int:
         for type_ in types
         if isinstance(type_, pa.FixedShapeTensorType)
     )
-    fitting = min(_ROWS, BLOCK_BYTES // max(1, size))
+    fitting = min(_ROWS, most, BLOCK_BYTES // max(1, size))
     # Ray leaves blocks as they are up to half as much again.
     whole = batch * max(1, fitting // batch)
     return whole if whole * size <= BLOCK_BYTES * 3 // 2 and whole <= _ROWS else max(1, fitting)
 
 
-def _datasource(source: RecordSource, columns: tuple[str, ...], rows: int, keeper: Any) -> Any:
+def _datasource(source: RecordSource, reader: Callable[[RecordSource], Any]) -> Any:
+    """A source as Ray's, with a reader for each part of its files."""
     from ray.data import Datasource, ReadTask
     from ray.data.block import BlockMetadata
 
@@ -123,7 +164,7 @@ def _datasource(source: RecordSource, columns: tuple[str, ...], rows: int, keepe
                     input_files=part.paths,
                     exec_stats=None,
                 )
-                tasks.append(ReadTask(_Reader(part, columns, rows, keeper), metadata))
+                tasks.append(ReadTask(reader(part), metadata))
             return tasks
 
     return FileSource()
@@ -140,14 +181,19 @@ class _Reader:
     """Reading of some files; sent to the machine that does it."""
 
     def __init__(
-        self, source: RecordSource, columns: Sequence[str], rows: int, keeper: Any
+        self,
+        source: RecordSource,
+        columns: Sequence[str],
+        rows: int,
+        keeper: Any,
+        wanted: Undone | None,
     ) -> None:
         self._source, self._columns, self._rows = source, columns, rows
-        self._keeper = keeper
+        self._keeper, self._wanted = keeper, wanted
 
     def __call__(self) -> Iterator[Any]:
         try:
-            for rows in read(self._source, self._columns, self._most(), note=self._note):
+            for rows in read(self._source, self._columns, self._most(), self._wanted, self._note):
                 yield _with_errors(rows) if self._source.kind == PICTURES else rows.table
         except UnreadError as error:
             # Raised, it would end the job, and rows were lost that other tasks have under way.

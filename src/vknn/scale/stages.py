@@ -23,7 +23,7 @@ from vknn.scale.model_files import contents_of
 from vknn.scale.optional import arrow, ray_module
 from vknn.scale.options import NUMPY, Predictor, predictor_of
 from vknn.scale.packed import READ_ERROR, packed
-from vknn.scale.portions import USUAL, portions_of
+from vknn.scale.portions import USUAL, most_bytes, portions_of
 from vknn.scale.ray_worker import BatchActor, Setup
 from vknn.scale.reading import Rows
 from vknn.scale.records import Record, cells_of, record_of
@@ -158,7 +158,8 @@ def prepared(
             if source is not None:
                 seconds = _seconds(worker, found)
                 on_host = predictor.device == NUMPY
-                portions = portions_of(found, seconds, predictor.batch_size, on_host)
+                most = most_bytes(offers.get("object_store_memory", 0.0), pool.size)
+                portions = portions_of(found, seconds, predictor.batch_size, on_host, most)
             example = found.record.feeds, None if predictor.checked is None else found.outputs
         elif stored is None and found is not None:
             if notes is None:
