@@ -219,7 +219,7 @@ def test_a_process_that_ray_ends_leaves_a_sentence(function: str, tmp_path: Path
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith("vknn: error: Ray ended the process of the job")
+    assert done.stderr.startswith("vknn: error: the process of the job was ended from within")
     assert "give the command again" in done.stderr
 
 

@@ -45,7 +45,7 @@ def test_a_cluster_that_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         cluster.shutdown()
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1, errors
-    assert "vknn: error: Ray ended the process of the job: " in errors
+    assert "vknn: error: the process of the job was ended from within: " in errors
     assert errors.endswith("give the command again, which takes the job up where it was\n")
     again = subprocess.run(
         [*command, "--engine", "local"], capture_output=True, text=True, check=False, timeout=120

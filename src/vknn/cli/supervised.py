@@ -18,10 +18,10 @@ from vknn.scale.folder import Folder
 from vknn.scale.outcome import JobError
 
 _AGAIN = "give the command again, which takes the job up where it was"
-#: Ray's native part does so, whatever Python would.
-_RAY_ENDED = (
-    "Ray ended the process of the job: Ray's own processes on this machine, or the head of its "
-    f"cluster, are gone; {_AGAIN}"
+#: Ray's native part ends a process so, whatever Python would.
+_ENDED = (
+    "the process of the job was ended from within: by Ray, where its own processes on this machine "
+    f"or the head of its cluster are gone, or by a driver; {_AGAIN}"
 )
 
 
@@ -82,7 +82,7 @@ def _child_code(parent: Parent, work: Callable[[], int]) -> int:
         code = parent.wait()
         os.set_blocking(ended, False)  # a child of the child may hold the other end
         if code >= 0 and not parent.times_told and not pipe.read(1):
-            raise JobError(_RAY_ENDED)
+            raise JobError(_ENDED)
     return code
 
 
