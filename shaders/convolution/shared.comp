@@ -281,7 +281,11 @@ void main() {
 
     begin_products(weight + 4 * begin_k * BLOCK_N);
     if (AHEAD != 0) read_tile(lane, begin_k, steps, plane, weight);
-    for (int k0 = begin_k; k0 < end_k; k0 += DEPTH) {
+    int k0 = begin_k;
+#ifdef SPLIT_K
+    if (k0 < end_k)
+#endif
+    do {
         if (AHEAD == 0) read_tile(lane, k0, steps, plane, weight);
         hold_tile(lane, k0, steps);
 #ifdef COOPERATIVE
@@ -293,7 +297,8 @@ void main() {
         }
         multiply_held(m_, n_);
         barrier();
-    }
+        k0 += DEPTH;
+    } while (k0 < end_k);
     end_products(m_, n_);
 #ifdef SPLIT_K
     if (!has_all_sums(tile, part, lane)) return;

@@ -222,26 +222,33 @@ void main() {
     begin_products(b_base + int(gl_WorkGroupID.y) * p.b_panel);
     int k4 = (p.k + 3) / 4;
     find_places(lane, m0, n0, a_base, b_base);
-    if (AHEAD != 0) read_tile(0);
-    for (int k0 = 0; k0 < k4; k0 += DEPTH) {
-        if (AHEAD == 0) read_tile(k0);
-        hold_tile(lane, k0);
+    if (AHEAD != 0) {
+        read_tile(0);
+        hold_tile(lane, 0);
+    }
+    int k0 = 0;
+    do {
+        if (AHEAD == 0) {
+            read_tile(k0);
+            hold_tile(lane, k0);
+        }
 #if defined(COOPERATIVE) && B_BY_4 == 1
         // A panel is as wide as the tile then.
         if (COLUMNS_IN_MEMORY != 0) read_columns();
 #endif
         barrier();
+        k0 += DEPTH;
         if (AHEAD != 0) {
             // READS_ON: behind the last tile, too, of which it is that again.
-            if (READS_ON) read_tile(min(k0 + DEPTH, k4 - DEPTH));
-            else if (k0 + DEPTH < k4) read_tile(k0 + DEPTH);
-#ifndef COOPERATIVE
-            else forget_tile();
-#endif
+            if (READS_ON) read_tile(min(k0, k4 - DEPTH));
+            else if (k0 < k4) read_tile(k0);
         }
         multiply_held(m_, n_);
         barrier();
-    }
+        if (AHEAD != 0) {
+            if (READS_ON || k0 < k4) hold_tile(lane, k0);
+        }
+    } while (k0 < k4);
     end_products(m_, n_);
 
     // No exit from these loops: they would not be unrolled, and the sums would not stay in registers.
