@@ -138,10 +138,10 @@ void find_pixels() {
     }
 }
 
-void step_pixels(int plane) {
-    channel4 += DEPTH;
+void step_pixels(int step, int plane) {
+    channel4 += step;
     if (AXES == 0 || channel4 < p.cg4) {
-        [[unroll]] for (int i = 0; i < PIXELS; i++) next[i] += DEPTH * plane;
+        [[unroll]] for (int i = 0; i < PIXELS; i++) next[i] += step * plane;
     } else {
         channel4 = 0;
         next_tap();
@@ -151,8 +151,8 @@ void step_pixels(int plane) {
 
 // Reads the tile's part of k behind what was read last, from vec4 number k0 on. What is behind the end
 // is read from a place that is there.
-void read_tile(int lane, int k0, int steps, int plane, int weight) {
-    if (WHOLE != 0) step_pixels(plane);
+void read_tile(int lane, int k0, int step, int steps, int plane, int weight) {
+    if (WHOLE != 0) step_pixels(step, plane);
     [[unroll]] for (int s = 0; s < READS; s++) {
         int end = (steps - 1) * plane;
 #ifdef SCALED
@@ -280,25 +280,39 @@ void main() {
     }
 
     begin_products(weight + 4 * begin_k * BLOCK_N);
-    if (AHEAD != 0) read_tile(lane, begin_k, steps, plane, weight);
     int k0 = begin_k;
 #ifdef SPLIT_K
-    if (k0 < end_k)
+    // A part may have nothing.
+    if (k0 < end_k) {
 #endif
-    do {
-        if (AHEAD == 0) read_tile(lane, k0, steps, plane, weight);
+    if (AHEAD != 0) {
+        read_tile(lane, k0, DEPTH, steps, plane, weight);
         hold_tile(lane, k0, steps);
+    }
+    do {
+        if (AHEAD == 0) {
+            read_tile(lane, k0, DEPTH, steps, plane, weight);
+            hold_tile(lane, k0, steps);
+        }
 #ifdef COOPERATIVE
         if (COLUMNS_IN_MEMORY != 0) read_columns();
 #endif
         barrier();
+        k0 += DEPTH;
         if (AHEAD != 0) {
-            if (k0 + DEPTH < end_k) read_tile(lane, k0 + DEPTH, steps, plane, weight);
+            // READS_ON: behind the last tile, too, of which it is that again.
+            if (READS_ON) read_tile(lane, min(k0, end_k - DEPTH), k0 < end_k ? DEPTH : 0, steps, plane, weight);
+            else if (k0 < end_k) read_tile(lane, k0, DEPTH, steps, plane, weight);
         }
         multiply_held(m_, n_);
         barrier();
-        k0 += DEPTH;
+        if (AHEAD != 0) {
+            if (READS_ON || k0 < end_k) hold_tile(lane, k0, steps);
+        }
     } while (k0 < end_k);
+#ifdef SPLIT_K
+    }
+#endif
     end_products(m_, n_);
 #ifdef SPLIT_K
     if (!has_all_sums(tile, part, lane)) return;
