@@ -206,8 +206,17 @@ void hold_tile(int lane, int k0, int steps) {
 #ifdef SCALED
             v = waiting(FACTOR(scaled(vec4(arrived(v)), scales[s])));
 #endif
-            if (AXES != 0) v = inside[WHOLE != 0 ? i : s * PIXELS + i] ? v : WAITING(0);
+            if (AXES != 0 && WHOLE == 0) v = inside[s * PIXELS + i] ? v : WAITING(0);
             rows_held[row_place + i * LANES * A_STRIDE + s * STEP] = arrived(v);
+        }
+    }
+    // Zeros over what was put there: most subgroups have no pixel outside, and go past them.
+    if (AXES != 0 && WHOLE != 0) {
+        [[unroll]] for (int i = 0; i < PIXELS; i++) {
+            if (!inside[i]) {
+                [[unroll]] for (int s = 0; s < READS; s++)
+                    rows_held[row_place + i * LANES * A_STRIDE + s * STEP] = FACTOR(0.0);
+            }
         }
     }
     [[unroll]] for (int i = 0; i < WEIGHTS; i++)
