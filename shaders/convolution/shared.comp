@@ -223,6 +223,15 @@ void hold_tile(int lane, int k0, int steps) {
         columns_held[column_place(i * LANES) + weight_place] = arrived(weights[i]);
 }
 
+// The bias, of one part of k.
+void begin_sums(int bias, bool has_bias) {
+    [[unroll]] for (int j = 0; j < COLS; j++) {
+        vec4 b = LOAD4(w, bias + j * LANES_N);
+        if (!has_bias) b = vec4(0.0);
+        [[unroll]] for (int i = 0; i < ROWS; i++) sums[i * COLS + j] = b;
+    }
+}
+
 void main() {
     int id = linear_group();
     if (id >= p.total) return;
@@ -280,13 +289,15 @@ void main() {
         distance += channel4 * plane;
         if (AXES != 0) find_tap(plane);
     }
-    [[unroll]] for (int j = 0; j < COLS; j++) {
-        vec4 b = LOAD4(w, p.bias + block * BLOCK_N + n_ + j * LANES_N);
 #ifdef SPLIT_K
-        if (part > 0) b = vec4(0.0);
+    bool has_bias = part == 0;
+#else
+    bool has_bias = true;
 #endif
-        [[unroll]] for (int i = 0; i < ROWS; i++) sums[i * COLS + j] = b;
-    }
+    int bias = p.bias + block * BLOCK_N + n_;
+#ifndef COOPERATIVE
+    begin_sums(bias, has_bias);
+#endif
 
     begin_products(weight + 4 * begin_k * BLOCK_N);
     int k0 = begin_k;
@@ -321,6 +332,10 @@ void main() {
     } while (k0 < end_k);
 #ifdef SPLIT_K
     }
+#endif
+#ifdef COOPERATIVE
+    // Products are elsewhere so far: no register holds these before.
+    begin_sums(bias, has_bias);
 #endif
     end_products(m_, n_);
 #ifdef SPLIT_K

@@ -114,7 +114,7 @@ const int HALF_ROUND = MATRICES_K * BLOCK_N * MATRIX_K > 512 ? (MATRICES_K + 1) 
 #endif
 // Products of one matrix are few beside a branch, at whose end compilers move what was read from register to
 // register, and wait for it.
-const bool READS_ON = MATRICES_M * MATRICES_N == 1;
+const bool READS_ON = true;
 
 // Where a subgroup's rows and vec4s of columns begin. There may be more subgroups than have work, where
 // they turn out smaller than the device says: these do the last ones' work again, for behind a branch sums and
