@@ -198,6 +198,7 @@ def emit_row(emitter: Emitter, product: Product, *, last: int = 0) -> None:
     # CPU drivers run one lane after another, and have nothing to wait for.
     steps = None if limits.kind == "cpu" else ROW_STEPS
     lanes = {"LANES_X": split.lanes_n, "LANES_Y": split.lanes_k}
+    b_row = product.b.block if isinstance(product.b, Packed) else None
     product.dispatch(
         emitter,
         "matmul/row",
@@ -206,7 +207,10 @@ def emit_row(emitter: Emitter, product: Product, *, last: int = 0) -> None:
         groups=split.groups(product.gemm),
         local=(split.lanes_n, split.lanes_k, 1),
         push=_row_push(product.gemm, product.b),
-        spec={"COLS": split.cols, **lanes, "LAST": last or None, "STEPS": steps},
+        spec={
+            **{"COLS": split.cols, **lanes, "LAST": last or None},
+            **{"STEPS": steps, "B_ROW": b_row},
+        },
         defines={},
     )
 
