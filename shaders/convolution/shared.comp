@@ -210,6 +210,8 @@ void hold_tile(int lane, int k0, int steps) {
             rows_held[row_place + i * LANES * A_STRIDE + s * STEP] = arrived(v);
         }
     }
+    [[unroll]] for (int i = 0; i < WEIGHTS; i++)
+        columns_held[column_place(i * LANES) + weight_place] = arrived(weights[i]);
     // Zeros over what was put there: most subgroups have no pixel outside, and go past them.
     if (AXES != 0 && WHOLE != 0) {
         [[unroll]] for (int i = 0; i < PIXELS; i++) {
@@ -219,8 +221,6 @@ void hold_tile(int lane, int k0, int steps) {
             }
         }
     }
-    [[unroll]] for (int i = 0; i < WEIGHTS; i++)
-        columns_held[column_place(i * LANES) + weight_place] = arrived(weights[i]);
 }
 
 // The bias, of one part of k.
@@ -319,16 +319,12 @@ void main() {
 #endif
         barrier();
         k0 += DEPTH;
-        if (AHEAD != 0) {
-            // READS_ON: behind the last tile, too, of which it is that again.
-            if (READS_ON) read_tile(lane, min(k0, end_k - DEPTH), k0 < end_k ? DEPTH : 0, steps, plane, weight);
-            else if (k0 < end_k) read_tile(lane, k0, DEPTH, steps, plane, weight);
-        }
+        bool reads = AHEAD == 2 || AHEAD != 0 && k0 < end_k;
+        int ahead = WHOLE != 0 ? min(k0, end_k - DEPTH) : k0;
+        if (reads) read_tile(lane, ahead, k0 < end_k ? DEPTH : 0, steps, plane, weight);
         multiply_held(m_, n_);
         barrier();
-        if (AHEAD != 0) {
-            if (READS_ON || k0 < end_k) hold_tile(lane, k0, steps);
-        }
+        if (reads) hold_tile(lane, k0, steps);
     } while (k0 < end_k);
 #ifdef SPLIT_K
     }

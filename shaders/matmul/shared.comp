@@ -186,12 +186,6 @@ void read_tile(int k0) {
     }
 }
 
-// In place of reading: what was read need not stay in registers then.
-void forget_tile() {
-    [[unroll]] for (int i = 0; i < A_LOADS; i++) a_read[i] = WAITING(0);
-    [[unroll]] for (int i = 0; i < B_LOADS; i++) b_read[i] = WAITING(0);
-}
-
 // Puts what was read into shared memory; zeros for what the tile before had already, and for what is
 // behind the end of a k shorter than a tile. For b too: zeros of a must not meet infinity.
 void hold_tile(int lane, int k0) {
@@ -238,16 +232,11 @@ void main() {
 #endif
         barrier();
         k0 += DEPTH;
-        if (AHEAD != 0) {
-            // READS_ON: behind the last tile, too, of which it is that again.
-            if (READS_ON) read_tile(min(k0, k4 - DEPTH));
-            else if (k0 < k4) read_tile(k0);
-        }
+        bool reads = AHEAD == 2 || AHEAD != 0 && k0 < k4;
+        if (reads) read_tile(min(k0, k4 - DEPTH));
         multiply_held(m_, n_);
         barrier();
-        if (AHEAD != 0) {
-            if (READS_ON || k0 < k4) hold_tile(lane, k0);
-        }
+        if (reads) hold_tile(lane, k0);
     } while (k0 < k4);
     end_products(m_, n_);
 

@@ -248,6 +248,7 @@ def emit_shared(
     down_b = not b_wide and gemm.b_row == 1 and gemm.b_col != 1
     whole = ends_with_round(gemm, tile)
     scalar = {} if wide else {"EPILOGUE_SCALAR": 1}
+    spec = tile.spec(down_a, down_b, whole, emitter.problem.machine.scalar)
     product.dispatch(
         emitter,
         "matmul/shared",
@@ -256,7 +257,7 @@ def emit_shared(
         groups=shared_groups(gemm, tile),
         local=(tile.lanes, 1, 1),
         push=_gemm_push(gemm, b, 4 if wide else 1, 4 if b_wide else 1),
-        spec={**tile.spec(down_a, down_b, whole), "A_DOWN": int(down_a), "B_DOWN": int(down_b)},
+        spec={**spec, "A_DOWN": int(down_a), "B_DOWN": int(down_b)},
         defines={"B_BY_4": int(b_wide), **tile.defines(half_sums), **scalar},
         access="storage",
     )
