@@ -78,7 +78,7 @@ class CooperativeTile(SharedMemoryTile):
         """The candidate's name."""
         return f"cooperative{self.height}x{4 * self.width}"
 
-    def spec(self, down_a: bool, down_b: bool, whole: bool, scalar: bool) -> dict[str, int]:
+    def spec(self, down_a: bool, down_b: bool, whole: bool, scalar: bool = False) -> dict[str, int]:
         """Specialization constants; rows in shared memory are an odd multiple of 16 bytes apart."""
         matrix = self.matrix
         return {

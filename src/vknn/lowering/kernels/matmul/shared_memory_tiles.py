@@ -124,7 +124,7 @@ class SharedMemoryTile:
         """The candidate's name."""
         return f"shared{self.height}x{4 * self.width}"
 
-    def spec(self, down_a: bool, down_b: bool, whole: bool, scalar: bool) -> dict[str, int]:
+    def spec(self, down_a: bool, down_b: bool, whole: bool, scalar: bool = False) -> dict[str, int]:
         """Specialization constants of shared_memory_tiles.glsl.
 
         ``down_a``: neighbouring lanes load neighbouring rows of a (else neighbouring vec4s of k);
