@@ -183,6 +183,14 @@ void read_tile(int lane, int k0, int step, int steps, int plane, int weight) {
     }
 }
 
+// 1: zeros for padding are stored over pixels in place of being chosen for each. Not of float32, whose products keep
+// shared memory busier than lanes.
+#if defined(HALF_SUMS) || defined(COOPERATIVE) || defined(DOTS)
+const int ZEROS_OVER = WHOLE;
+#else
+const int ZEROS_OVER = 0;
+#endif
+
 // Puts what was read into shared memory, with zeros for what is outside of the input and behind the end.
 void hold_tile(int lane, int k0, int steps) {
     int first = whole_part(lane, BLOCK_M);
@@ -206,14 +214,14 @@ void hold_tile(int lane, int k0, int steps) {
 #ifdef SCALED
             v = waiting(FACTOR(scaled(vec4(arrived(v)), scales[s])));
 #endif
-            if (AXES != 0 && WHOLE == 0) v = inside[s * PIXELS + i] ? v : WAITING(0);
+            if (AXES != 0 && ZEROS_OVER == 0) v = inside[WHOLE != 0 ? i : s * PIXELS + i] ? v : WAITING(0);
             rows_held[row_place + i * LANES * A_STRIDE + s * STEP] = arrived(v);
         }
     }
     [[unroll]] for (int i = 0; i < WEIGHTS; i++)
         columns_held[column_place(i * LANES) + weight_place] = arrived(weights[i]);
-    // Zeros over what was put there: most subgroups have no pixel outside, and go past them.
-    if (AXES != 0 && WHOLE != 0) {
+    // Most subgroups have no pixel outside, and go past this.
+    if (AXES != 0 && ZEROS_OVER != 0) {
         [[unroll]] for (int i = 0; i < PIXELS; i++) {
             if (!inside[i]) {
                 [[unroll]] for (int s = 0; s < READS; s++)
