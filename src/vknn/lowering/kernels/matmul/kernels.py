@@ -208,8 +208,11 @@ def emit_row(emitter: Emitter, product: Product, *, last: int = 0) -> None:
         local=(split.lanes_n, split.lanes_k, 1),
         push=_row_push(product.gemm, product.b),
         spec={
-            "COLS": split.cols, **lanes, "LAST": last or None,
-            "STEPS": steps, "B_ROW": b_row,
+            "COLS": split.cols,
+            **lanes,
+            "LAST": last or None,
+            "STEPS": steps,
+            "B_ROW": b_row,
         },
         defines={},
     )
