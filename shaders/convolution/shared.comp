@@ -138,10 +138,10 @@ void find_pixels() {
     }
 }
 
-void step_pixels(int plane) {
-    channel4 += DEPTH;
+void step_pixels(int step, int plane) {
+    channel4 += step;
     if (AXES == 0 || channel4 < p.cg4) {
-        [[unroll]] for (int i = 0; i < PIXELS; i++) next[i] += DEPTH * plane;
+        [[unroll]] for (int i = 0; i < PIXELS; i++) next[i] += step * plane;
     } else {
         channel4 = 0;
         next_tap();
@@ -151,8 +151,8 @@ void step_pixels(int plane) {
 
 // Reads the tile's part of k behind what was read last, from vec4 number k0 on. What is behind the end
 // is read from a place that is there.
-void read_tile(int lane, int k0, int steps, int plane, int weight) {
-    if (WHOLE != 0) step_pixels(plane);
+void read_tile(int lane, int k0, int step, int steps, int plane, int weight) {
+    if (WHOLE != 0) step_pixels(step, plane);
     [[unroll]] for (int s = 0; s < READS; s++) {
         int end = (steps - 1) * plane;
 #ifdef SCALED
@@ -183,6 +183,14 @@ void read_tile(int lane, int k0, int steps, int plane, int weight) {
     }
 }
 
+// 1: zeros for padding are stored over pixels in place of being chosen for each. Not of float32, whose products keep
+// shared memory busier than lanes.
+#if defined(HALF_SUMS) || defined(COOPERATIVE) || defined(DOTS)
+const int ZEROS_OVER = WHOLE;
+#else
+const int ZEROS_OVER = 0;
+#endif
+
 // Puts what was read into shared memory, with zeros for what is outside of the input and behind the end.
 void hold_tile(int lane, int k0, int steps) {
     int first = whole_part(lane, BLOCK_M);
@@ -206,12 +214,30 @@ void hold_tile(int lane, int k0, int steps) {
 #ifdef SCALED
             v = waiting(FACTOR(scaled(vec4(arrived(v)), scales[s])));
 #endif
-            if (AXES != 0) v = inside[WHOLE != 0 ? i : s * PIXELS + i] ? v : WAITING(0);
+            if (AXES != 0 && ZEROS_OVER == 0) v = inside[WHOLE != 0 ? i : s * PIXELS + i] ? v : WAITING(0);
             rows_held[row_place + i * LANES * A_STRIDE + s * STEP] = arrived(v);
         }
     }
     [[unroll]] for (int i = 0; i < WEIGHTS; i++)
         columns_held[column_place(i * LANES) + weight_place] = arrived(weights[i]);
+    // Most subgroups have no pixel outside, and go past this.
+    if (AXES != 0 && ZEROS_OVER != 0) {
+        [[unroll]] for (int i = 0; i < PIXELS; i++) {
+            if (!inside[i]) {
+                [[unroll]] for (int s = 0; s < READS; s++)
+                    rows_held[row_place + i * LANES * A_STRIDE + s * STEP] = FACTOR(0.0);
+            }
+        }
+    }
+}
+
+// The bias, of one part of k.
+void begin_sums(int bias, bool has_bias) {
+    [[unroll]] for (int j = 0; j < COLS; j++) {
+        vec4 b = LOAD4(w, bias + j * LANES_N);
+        if (!has_bias) b = vec4(0.0);
+        [[unroll]] for (int i = 0; i < ROWS; i++) sums[i * COLS + j] = b;
+    }
 }
 
 void main() {
@@ -271,29 +297,50 @@ void main() {
         distance += channel4 * plane;
         if (AXES != 0) find_tap(plane);
     }
-    [[unroll]] for (int j = 0; j < COLS; j++) {
-        vec4 b = LOAD4(w, p.bias + block * BLOCK_N + n_ + j * LANES_N);
 #ifdef SPLIT_K
-        if (part > 0) b = vec4(0.0);
+    bool has_bias = part == 0;
+#else
+    bool has_bias = true;
 #endif
-        [[unroll]] for (int i = 0; i < ROWS; i++) sums[i * COLS + j] = b;
-    }
+    int bias = p.bias + block * BLOCK_N + n_;
+#ifndef COOPERATIVE
+    begin_sums(bias, has_bias);
+#endif
 
     begin_products(weight + 4 * begin_k * BLOCK_N);
-    if (AHEAD != 0) read_tile(lane, begin_k, steps, plane, weight);
-    for (int k0 = begin_k; k0 < end_k; k0 += DEPTH) {
-        if (AHEAD == 0) read_tile(lane, k0, steps, plane, weight);
+    int k0 = begin_k;
+#ifdef SPLIT_K
+    // A part may have nothing.
+    if (k0 < end_k) {
+#endif
+    if (AHEAD != 0) {
+        read_tile(lane, k0, DEPTH, steps, plane, weight);
         hold_tile(lane, k0, steps);
+    }
+    do {
+        if (AHEAD == 0) {
+            read_tile(lane, k0, DEPTH, steps, plane, weight);
+            hold_tile(lane, k0, steps);
+        }
 #ifdef COOPERATIVE
         if (COLUMNS_IN_MEMORY != 0) read_columns();
 #endif
         barrier();
-        if (AHEAD != 0) {
-            if (k0 + DEPTH < end_k) read_tile(lane, k0 + DEPTH, steps, plane, weight);
-        }
+        k0 += DEPTH;
+        bool reads = AHEAD == 2 || AHEAD != 0 && k0 < end_k;
+        int ahead = WHOLE != 0 ? min(k0, end_k - DEPTH) : k0;
+        if (reads) read_tile(lane, ahead, k0 < end_k ? DEPTH : 0, steps, plane, weight);
         multiply_held(m_, n_);
         barrier();
+        if (reads) hold_tile(lane, k0, steps);
+    } while (k0 < end_k);
+#ifdef SPLIT_K
     }
+#endif
+#ifdef COOPERATIVE
+    // Products are elsewhere so far: no register holds these before.
+    begin_sums(bias, has_bias);
+#endif
     end_products(m_, n_);
 #ifdef SPLIT_K
     if (!has_all_sums(tile, part, lane)) return;

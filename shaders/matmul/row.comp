@@ -7,8 +7,8 @@
 #include "matmul/storage.glsl"
 
 // One row times a matrix: c[n] = sum over k of a[k] * b[k, n] + bias[n], for each batch entry. Bound by
-// reading b. A lane sums 4 COLS columns over every local_size_y-th vec4 of k; the lanes of a column
-// are added up through shared memory. b holds vec4s along n in panels of b_block vec4s.
+// reading b. A lane sums 4 COLS columns over every local_size_y-th STEPS vec4s of k; the lanes of a
+// column are added up through shared memory. b holds vec4s along n in panels of b_block vec4s.
 
 INPUT4A(0, a);
 INPUT4F(1, b);
@@ -26,8 +26,10 @@ layout(constant_id = 12) const int LANES_Y = 1;  // local_size_y
 // C4: how many lanes of the last vec4 are channels, the others being kept zero; 0: all are written.
 layout(constant_id = 13) const int LAST = 0;
 
-// vec4s of k that are read before they are multiplied.
+// vec4s of k that a lane reads beside each other before it multiplies them.
 layout(constant_id = 14) const int STEPS = 1;
+// b_row where b is packed, so that a load's distance to the first of a round is in its instruction; else 0.
+layout(constant_id = 15) const int B_ROW = 0;
 
 layout(push_constant) uniform P {
     int n4;
@@ -40,17 +42,15 @@ layout(push_constant) uniform P {
     int bias;
 } p;
 
-// acc += the products of COUNT vec4s of k, LANES_Y apart, from number k on.
-#define ADD_PRODUCTS(COUNT) \
+// acc += the products of COUNT vec4s of k: `a_place` is the first in a, and columns[j] + step its row in b.
+#define ADD_PRODUCTS(COUNT, a_place, columns, step) \
     vec4 av[COUNT]; \
     vec4 bv[COUNT * 4 * COLS]; \
     [[unroll]] for (int s = 0; s < COUNT; s++) { \
-        int k_ = k + s * LANES_Y; \
-        av[s] = LOAD4(a, z * p.a_step + k_); \
-        ivec4 row = (4 * k_ + ivec4(0, 1, 2, 3)) * p.b_row; \
+        av[s] = LOAD4(a, a_place + s); \
         [[unroll]] for (int q = 0; q < 4; q++) { \
             [[unroll]] for (int j = 0; j < COLS; j++) \
-                bv[(s * 4 + q) * COLS + j] = LOAD4(b, b_at[j] + row[q]); \
+                bv[(s * 4 + q) * COLS + j] = LOAD4(b, columns[j] + step + (4 * s + q) * b_row); \
         } \
     } \
     [[unroll]] for (int s = 0; s < COUNT; s++) { \
@@ -68,6 +68,8 @@ void main() {
     int z = int(gl_WorkGroupID.z);
     int first = int(gl_WorkGroupID.x) * LANES_X * COLS + lane;
     int whole = p.k / 4;
+    int b_row = B_ROW != 0 ? B_ROW : p.b_row;
+    int a_at = z * p.a_step;
 
     int b_at[COLS];
     vec4 acc[COLS];
@@ -76,17 +78,25 @@ void main() {
         b_at[j] = z * p.b_step + col / p.b_block * p.b_panel + col % p.b_block;
         acc[j] = vec4(0.0);
     }
-    int k = part;
-    for (; k + (STEPS - 1) * LANES_Y < whole; k += STEPS * LANES_Y) { ADD_PRODUCTS(STEPS) }
+    // Rounds of all lanes: what they count is the same for all of them, and costs no lane anything.
+    int round = 0;
     if (STEPS > 1) {
-        for (; k < whole; k += LANES_Y) { ADD_PRODUCTS(1) }
+        int own = part * STEPS;
+        int a_own = a_at + own;
+        int b_own[COLS];
+        [[unroll]] for (int j = 0; j < COLS; j++) b_own[j] = b_at[j] + 4 * own * b_row;
+        for (; round + STEPS * LANES_Y <= whole; round += STEPS * LANES_Y) {
+            ADD_PRODUCTS(STEPS, a_own + round, b_own, 4 * round * b_row)
+        }
     }
+    int k = round + part;
+    for (; k < whole; k += LANES_Y) { ADD_PRODUCTS(1, a_at + k, b_at, 4 * k * b_row) }
     if (k == whole && 4 * whole < p.k) {
         // What lies behind the end of the row may be a NaN, and a zero times an infinity is one.
-        vec4 rest = LOAD4(a, z * p.a_step + k);
+        vec4 rest = LOAD4(a, a_at + k);
         for (int q = 0; q < p.k - 4 * whole; q++) {
             [[unroll]] for (int j = 0; j < COLS; j++)
-                acc[j] = fma(vec4(rest[q]), LOAD4(b, b_at[j] + (4 * k + q) * p.b_row), acc[j]);
+                acc[j] = fma(vec4(rest[q]), LOAD4(b, b_at[j] + (4 * k + q) * b_row), acc[j]);
         }
     }
     if (LANES_Y > 1) {

@@ -186,12 +186,6 @@ void read_tile(int k0) {
     }
 }
 
-// In place of reading: what was read need not stay in registers then.
-void forget_tile() {
-    [[unroll]] for (int i = 0; i < A_LOADS; i++) a_read[i] = WAITING(0);
-    [[unroll]] for (int i = 0; i < B_LOADS; i++) b_read[i] = WAITING(0);
-}
-
 // Puts what was read into shared memory; zeros for what the tile before had already, and for what is
 // behind the end of a k shorter than a tile. For b too: zeros of a must not meet infinity.
 void hold_tile(int lane, int k0) {
@@ -222,26 +216,28 @@ void main() {
     begin_products(b_base + int(gl_WorkGroupID.y) * p.b_panel);
     int k4 = (p.k + 3) / 4;
     find_places(lane, m0, n0, a_base, b_base);
-    if (AHEAD != 0) read_tile(0);
-    for (int k0 = 0; k0 < k4; k0 += DEPTH) {
-        if (AHEAD == 0) read_tile(k0);
-        hold_tile(lane, k0);
+    if (AHEAD != 0) {
+        read_tile(0);
+        hold_tile(lane, 0);
+    }
+    int k0 = 0;
+    do {
+        if (AHEAD == 0) {
+            read_tile(k0);
+            hold_tile(lane, k0);
+        }
 #if defined(COOPERATIVE) && B_BY_4 == 1
         // A panel is as wide as the tile then.
         if (COLUMNS_IN_MEMORY != 0) read_columns();
 #endif
         barrier();
-        if (AHEAD != 0) {
-            // READS_ON: behind the last tile, too, of which it is that again.
-            if (READS_ON) read_tile(min(k0 + DEPTH, k4 - DEPTH));
-            else if (k0 + DEPTH < k4) read_tile(k0 + DEPTH);
-#ifndef COOPERATIVE
-            else forget_tile();
-#endif
-        }
+        k0 += DEPTH;
+        bool reads = AHEAD == 2 || AHEAD != 0 && k0 < k4;
+        if (reads) read_tile(min(k0, k4 - DEPTH));
         multiply_held(m_, n_);
         barrier();
-    }
+        if (reads) hold_tile(lane, k0);
+    } while (k0 < k4);
     end_products(m_, n_);
 
     // No exit from these loops: they would not be unrolled, and the sums would not stay in registers.

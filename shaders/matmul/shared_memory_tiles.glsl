@@ -41,7 +41,9 @@ layout(constant_id = 14) const int DEPTH = 4;
 layout(constant_id = 15) const int A_STRIDE = 5;
 layout(constant_id = 16) const int B_STRIDE = 8;
 
-// 1: while lanes compute from shared memory, what it is to hold next is on its way to registers.
+// 1: while lanes compute from shared memory, what it is to hold next is on its way to registers. 2: behind the
+// last tile, too, of which it is that again: a few loads in place of a branch, at whose end compilers move what
+// was read from register to register, and wait for it.
 layout(constant_id = 19) const int AHEAD = 1;
 // 1: k is a multiple of what shared memory holds of it; taps of a convolution begin with such a part.
 layout(constant_id = 26) const int WHOLE = 0;
@@ -112,10 +114,6 @@ MATRIX_B columns_read[MATRICES_K * MATRICES_N];
 int half_at[2];
 const int HALF_ROUND = MATRICES_K * BLOCK_N * MATRIX_K > 512 ? (MATRICES_K + 1) / 2 : MATRICES_K;
 #endif
-// Products of one matrix are few beside a branch, at whose end compilers move what was read from register to
-// register, and wait for it.
-const bool READS_ON = MATRICES_M * MATRICES_N == 1;
-
 // Where a subgroup's rows and vec4s of columns begin. There may be more subgroups than have work, where
 // they turn out smaller than the device says: these do the last ones' work again, for behind a branch sums and
 // factors would be copied.
@@ -196,7 +194,6 @@ void end_products(int m, int n) {
     }
 }
 #else
-const bool READS_ON = false;
 void begin_products(int first) {}
 void end_products(int m, int n) {}
 

@@ -68,6 +68,16 @@ def test_nothing_is_read_behind_a_row() -> None:
     check_op(MatMul(), np.full((1, 5), 2.0, np.float32), floats(5, 6), constants=(1,))
 
 
+@pytest.mark.parametrize(
+    "constants, batch", [((), ()), ((), (3,)), ((1,), ())], ids=["as it is", "batch", "packed"]
+)
+def test_long_rows_on_gpus(constants: tuple[int, ...], batch: tuple[int, ...]) -> None:
+    """Whole rounds of all lanes, vec4s of k that fill none, and numbers that fill no vec4."""
+    for k in (256, 1023):
+        a, b = floats(*batch, 1, k), floats(*batch, k, 36)
+        check_op(MatMul(), a, b, constants=constants, kind="discrete", only="row")
+
+
 @pytest.mark.parametrize("k", [1, 3, 5, 7, 16, 139])
 @pytest.mark.parametrize("m", [1, 3])
 @pytest.mark.parametrize("constants", [(), (1,)])

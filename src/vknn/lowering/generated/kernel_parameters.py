@@ -441,12 +441,12 @@ KERNELS: dict[str, tuple[str, str]] = {
     ),
     "matmul/row": (
         "n4 k a_step b_step b_row b_block b_panel bias",
-        "COLS=10 LANES_X=11 LANES_Y=12 LAST=13 STEPS=14 BYTES_UNSIGNED?=98 ep_code_0?=100 "
-        "ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 ep_a_1:float?=105 "
-        "ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 ep_b_2:float?=110 "
-        "ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 ep_mode_3?=115 "
-        "ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 ep_code_5?=120 "
-        "ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
+        "COLS=10 LANES_X=11 LANES_Y=12 LAST=13 STEPS=14 B_ROW=15 BYTES_UNSIGNED?=98 "
+        "ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 "
+        "ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 "
+        "ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 "
+        "ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 "
+        "ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
     ),
     "matmul/shared": (
         "m n k a_row a_col b_row b_col b_block b_panel c_row bias alpha:float d1 d2 a_step0 "

@@ -126,11 +126,11 @@ def _counts_taps(shape: ConvShape) -> bool:
     return tap_axes(shape) == 2 and shape.group_in <= 4
 
 
-def _constants(shape: ConvShape, tile: SharedMemoryTile) -> dict[str, int]:
+def _constants(shape: ConvShape, tile: SharedMemoryTile, scalar: bool) -> dict[str, int]:
     """Specialization constants of shared.comp."""
     whole = _is_whole(shape, tile)
     return {
-        **tile.spec(down_a=True, down_b=False, whole=whole),
+        **tile.spec(True, False, whole, scalar),
         "AXES": tap_axes(shape),
         "WRAPS": 1 if whole else _wraps(shape, tile),
         "TAPS_W": shape.kernel[2] if _counts_taps(shape) else 0,
@@ -171,7 +171,11 @@ def emit_shared(
         groups=spread(groups, emitter.problem.limits),
         local=(tile.lanes, 1, 1),
         push=push_constants(shape, ceil_div(shape.pixels, tile.height), groups, tile.width),
-        spec={**_constants(shape, tile), **scale.steps, **({} if split is None else split.spec)},
+        spec={
+            **_constants(shape, tile, emitter.problem.machine.scalar),
+            **scale.steps,
+            **({} if split is None else split.spec),
+        },
         defines={
             **tile.defines(emitter.problem.half_sums),
             **scale.defines,

@@ -78,11 +78,11 @@ class CooperativeTile(SharedMemoryTile):
         """The candidate's name."""
         return f"cooperative{self.height}x{4 * self.width}"
 
-    def spec(self, down_a: bool, down_b: bool, whole: bool) -> dict[str, int]:
+    def spec(self, down_a: bool, down_b: bool, whole: bool, scalar: bool = False) -> dict[str, int]:
         """Specialization constants; rows in shared memory are an odd multiple of 16 bytes apart."""
         matrix = self.matrix
         return {
-            **super().spec(down_a, down_b, whole),
+            **super().spec(down_a, down_b, whole, scalar),
             "A_STRIDE": self.depth + 2,
             "B_STRIDE": (self.depth if self.along_k else self.width) + 2,
             "COLUMNS_ALONG_K": int(self.along_k),

@@ -198,6 +198,7 @@ def emit_row(emitter: Emitter, product: Product, *, last: int = 0) -> None:
     # CPU drivers run one lane after another, and have nothing to wait for.
     steps = None if limits.kind == "cpu" else ROW_STEPS
     lanes = {"LANES_X": split.lanes_n, "LANES_Y": split.lanes_k}
+    b_row = product.b.block if isinstance(product.b, Packed) else None
     product.dispatch(
         emitter,
         "matmul/row",
@@ -206,7 +207,13 @@ def emit_row(emitter: Emitter, product: Product, *, last: int = 0) -> None:
         groups=split.groups(product.gemm),
         local=(split.lanes_n, split.lanes_k, 1),
         push=_row_push(product.gemm, product.b),
-        spec={"COLS": split.cols, **lanes, "LAST": last or None, "STEPS": steps},
+        spec={
+            "COLS": split.cols,
+            **lanes,
+            "LAST": last or None,
+            "STEPS": steps,
+            "B_ROW": b_row,
+        },
         defines={},
     )
 
@@ -244,6 +251,7 @@ def emit_shared(
     down_b = not b_wide and gemm.b_row == 1 and gemm.b_col != 1
     whole = ends_with_round(gemm, tile)
     scalar = {} if wide else {"EPILOGUE_SCALAR": 1}
+    spec = tile.spec(down_a, down_b, whole, emitter.problem.machine.scalar)
     product.dispatch(
         emitter,
         "matmul/shared",
@@ -252,7 +260,7 @@ def emit_shared(
         groups=shared_groups(gemm, tile),
         local=(tile.lanes, 1, 1),
         push=_gemm_push(gemm, b, 4 if wide else 1, 4 if b_wide else 1),
-        spec={**tile.spec(down_a, down_b, whole), "A_DOWN": int(down_a), "B_DOWN": int(down_b)},
+        spec={**spec, "A_DOWN": int(down_a), "B_DOWN": int(down_b)},
         defines={"B_BY_4": int(b_wide), **tile.defines(half_sums), **scalar},
         access="storage",
     )

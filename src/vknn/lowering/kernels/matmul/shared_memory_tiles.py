@@ -124,13 +124,15 @@ class SharedMemoryTile:
         """The candidate's name."""
         return f"shared{self.height}x{4 * self.width}"
 
-    def spec(self, down_a: bool, down_b: bool, whole: bool) -> dict[str, int]:
+    def spec(self, down_a: bool, down_b: bool, whole: bool, scalar: bool = False) -> dict[str, int]:
         """Specialization constants of shared_memory_tiles.glsl.
 
         ``down_a``: neighbouring lanes load neighbouring rows of a (else neighbouring vec4s of k);
         ``down_b``: neighbouring rows of b (else neighbouring columns); ``whole``: no round of the
-        loop reaches behind the end of k.
+        loop reaches behind the end of k; ``scalar``: of the machine: RADV moves what it has from
+        register to register at the end of a branch, so that there is none around loads.
         """
+        ahead = (2 if scalar else 1) if self.rows * self.cols <= AHEAD else 0
         return {
             "ROWS": self.rows,
             "COLS": self.cols,
@@ -139,7 +141,7 @@ class SharedMemoryTile:
             "DEPTH": self.depth,
             "A_STRIDE": self.depth + down_a,
             "B_STRIDE": self.width + down_b,
-            "AHEAD": int(self.rows * self.cols <= AHEAD),
+            "AHEAD": ahead,
             "WHOLE": int(whole),
         }
 
