@@ -26,6 +26,8 @@ from vknn.runtime.vulkan import instance
 MOST_FAULTS = 16
 #: Characters that are told of what a driver is at: a pipe takes a note of 4 KB at once.
 _LONGEST = 500
+#: The last call, where there was none.
+_NONE = driver_watch.ALL, "starting"
 
 
 class DriverFault(DeviceError):
@@ -156,7 +158,7 @@ class Calls:
         self._seconds = seconds
         #: The thread, the device, what is done, and when that began, in that order.
         self._begun: list[tuple[int, str, str, float]] = []
-        self._last = driver_watch.ALL, "starting"
+        self._last = _NONE
 
     def noted(self, note: Any) -> float | None:
         """A call that begins or ends; the seconds that are left of the oldest one's."""
@@ -169,14 +171,27 @@ class Calls:
             del self._begun[places[-1]]
         return self._begun[0][3] + self._seconds - time.monotonic() if self._begun else None
 
+    @property
+    def device(self) -> str | None:
+        """The device of the last call; None before there was one."""
+        return self._last[0] if self._last != _NONE else None
+
+    @property
+    def inside(self) -> bool:
+        """Whether a call has begun that has not ended."""
+        return bool(self._begun)
+
+    def no_answer(self) -> str:
+        """How a driver failed that did not end a call in time."""
+        return f"the driver gave no answer within {self._seconds:g} s"
+
     def fault(self, code: int | None) -> DriverFault:
         """The error for a process that ended with ``code`` (None: that was too slow)."""
         # Of calls within each other the innermost says most; threads have calls beside each other.
         inner = {thread: (device, work) for thread, device, work, _ in self._begun}
         if code is None:
-            how = f"the driver gave no answer within {self._seconds:g} s"
             device, work = inner[self._begun[0][0]]
-            return DriverFault(device, [work], how)
+            return DriverFault(device, [work], self.no_answer())
         inside = "the driver" if inner else "most likely its driver"
         how = f"{inside} {'crashed' if code < 0 else 'ended the process'} ({signal_name(code)})"
         if code == -signal.SIGKILL:
