@@ -85,8 +85,8 @@ def _note(output: str, calls: Calls, code: int | None) -> None:
     running = folder.running()
     if running.get("now") and "exit" not in running:  # which is there until something is begun
         folder.write_running({**running, "exit": how})
-        by = f"as {how}" if code is None else f"by {how}"
-        print(f"vknn: the process was ended {by}; another goes on", file=sys.stderr, flush=True)
+        told = calls.fault(code).story if calls.inside else f"the process was ended by {how}"
+        print(f"vknn: {told}; another goes on", file=sys.stderr, flush=True)
     elif calls.inside:
         raise calls.fault(code)
     else:

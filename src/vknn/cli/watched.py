@@ -32,14 +32,15 @@ _NONE = driver_watch.ALL, "starting"
 
 class DriverFault(DeviceError):
     """A driver that crashed or gave no answer. ``how``: which of these. ``works``: what it was at,
-    several where it may have been any of them."""
+    several where it may have been any of them. ``story``: all of it, without what to do."""
 
     def __init__(self, device: str, works: Sequence[str], how: str) -> None:
         self.how, self.works = how, tuple(works)
         remedy = "update it, or choose another device"
         if device == driver_watch.ALL:
             remedy = "`vknn devices` tries each apart"
-        super().__init__(f"{device}: {' or '.join(works)}: {how}; {remedy}")
+        self.story = f"{device}: {' or '.join(works)}: {how}"
+        super().__init__(f"{self.story}; {remedy}")
 
 
 def add_time_limit(parser: argparse._ActionsContainer, seconds: float, what: str) -> None:
