@@ -61,9 +61,9 @@ console()
 
 
 def impatient(given: Sequence[str], variables: Mapping[str, str]) -> CompletedProcess[str]:
-    """A command whose drivers have few seconds for a call."""
+    """A command whose drivers have SECONDS for a call."""
     return subprocess.run(
-        [sys.executable, "-c", IMPATIENT, *given],
+        [sys.executable, "-c", IMPATIENT, str(SECONDS), *given],
         env={**os.environ, "VKNN_VALIDATE": "0", **variables},
         capture_output=True,
         text=True,
