@@ -183,7 +183,7 @@ class Calls:
         return bool(self._begun)
 
     def no_answer(self) -> str:
-        """How a driver failed that did not end a call in time."""
+        """Words for a driver that did not end a call in time."""
         return f"the driver gave no answer within {self._seconds:g} s"
 
     def fault(self, code: int | None) -> DriverFault:
