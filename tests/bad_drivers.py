@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.counting.layer import Unbuildable, headers
+from tests.runtime.test_faults import LAYER, layer
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "tests" / "runtime" / "bad_driver" / "driver.c"
@@ -68,3 +69,17 @@ def working() -> str:
     from vknn.runtime.vulkan import drivers
 
     return os.pathsep.join(map(str, drivers.manifests()))
+
+
+def names(text: str) -> list[str]:
+    """Names of the devices in what `vknn devices --json` prints."""
+    return [device["name"] for device in json.loads(text)]
+
+
+def faulty(call: str, nth: int, way: str) -> dict[str, str]:
+    """Variables under which the Nth call ends the process, or never ends."""
+    found = layer()
+    if isinstance(found, str):
+        pytest.skip(f"needs the layer of faults: {found}")
+    fault = f"{call}:{nth}:{way}"
+    return {"VK_LAYER_PATH": str(found), "VK_INSTANCE_LAYERS": LAYER.name, "VKNN_FAULT": fault}

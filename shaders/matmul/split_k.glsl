@@ -23,6 +23,11 @@ bool has_all_sums(int tile, int part, int lane) {
     int at = tile * K_PARTS * count + lane;
     [[unroll]] for (int i = 0; i < ROWS * COLS; i++) part_sums[at + part * count + i * LANES] = sums[i];
     if (!is_last_workgroup(tile, K_PARTS, lane)) return false;
+    if (K_PARTS == 2) {  // the order of two does not matter, and a lane has its own ones still
+        at += (1 - part) * count;
+        [[unroll]] for (int i = 0; i < ROWS * COLS; i++) sums[i] += part_sums[at + i * LANES];
+        return true;
+    }
     [[unroll]] for (int i = 0; i < ROWS * COLS; i++) sums[i] = vec4(0.0);
     [[dont_unroll]] for (int other = 0; other < K_PARTS; other += TOGETHER) {
         vec4 read[TOGETHER * ROWS * COLS];

@@ -5,26 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-from tests.bad_drivers import STAGES, library, manifest, vknn, working
-from tests.runtime.test_faults import LAYER, layer
-from tests.signals import heard
-from tests.small_model import SHAPE, write_small_model
+from tests.bad_drivers import STAGES, faulty, library, manifest, names, vknn, working
+from tests.small_model import write_small_model
 
 from vknn.cli import main
 from vknn.runtime.vulkan import drivers
 
 pytestmark = [pytest.mark.device, pytest.mark.long]  # processes of their own
-
-
-def names(text: str) -> list[str]:
-    return [device["name"] for device in json.loads(text)]
 
 
 @pytest.mark.parametrize(
@@ -134,15 +126,6 @@ def test_the_places_of_manifests(tmp_path: Path) -> None:
     assert drivers.manifests({**places, "VK_DRIVER_FILES": ""}) == []
 
 
-def faulty(call: str, nth: int, way: str) -> dict[str, str]:
-    """Variables under which the Nth call ends the process, or never ends."""
-    found = layer()
-    if isinstance(found, str):
-        pytest.skip(f"needs the layer of faults: {found}")
-    fault = f"{call}:{nth}:{way}"
-    return {"VK_LAYER_PATH": str(found), "VK_INSTANCE_LAYERS": LAYER.name, "VKNN_FAULT": fault}
-
-
 @pytest.mark.parametrize(
     ("call", "work", "way"),
     [
@@ -250,67 +233,3 @@ def test_a_layer_at_fault_is_no_driver() -> None:
 def test_time_limits(seconds: str, command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command, "--time-limit", seconds]) == 2
     assert "--time-limit takes a number of seconds above 0" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("command", ["run", "verify", "bench", "dump"])
-@pytest.mark.parametrize(
-    ("call", "told"),
-    [
-        ("vkCreateDevice", ": opening the device: the driver crashed (SIGSEGV)"),
-        ("vkCreateComputePipelines", ": the driver crashed (SIGSEGV)"),
-        ("vkQueueSubmit", ": most likely its driver crashed (SIGSEGV)"),
-    ],
-)
-def test_commands_say_what_a_driver_was_at(
-    command: str, call: str, told: str, tmp_path: Path
-) -> None:
-    model = str(write_small_model(tmp_path))
-    data = tmp_path / "data.npy"
-    np.save(data, np.ones(SHAPE, np.float32))
-    more = ("-o", str(tmp_path / "tensors.npz")) if command == "dump" else ()
-    given = (command, model, "--input", str(data), *more)
-    # Without what compiles beside the program, and submits for that.
-    fault = {**faulty(call, 1, "crash"), "VKNN_DISABLE": "precompile"}
-    done = vknn(*given, drivers=working(), variables=fault)
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
-    device = names(vknn("devices", "--json", drivers=working()).stdout)[0]
-    assert line.startswith(f"vknn: error: {model}: {device}: ")
-    assert line.endswith(f"{told}; update it, or choose another device")
-    if call == "vkCreateComputePipelines":
-        assert f": {device}: compiling " in line
-    if call == "vkQueueSubmit":
-        assert f": {device}: after compiling " in line
-
-
-@pytest.mark.parametrize("signal_", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("group", [False, True])
-def test_commands_end_when_they_are_told(signal_: signal.Signals, group: bool) -> None:
-    """By a terminal, which tells their children, too, and by others, which do not know of these."""
-    program = (
-        "import sys, time\n"
-        "from vknn.cli import bench, main\n"
-        "def work(args):\n"
-        "    print('begun', flush=True)\n"
-        "    time.sleep(100)\n"
-        "bench.run = work\n"
-        "sys.argv = ['vknn', 'bench', 'net.param']\n"
-        "sys.exit(main())\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", program],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=heard,
-    ) as process:
-        try:
-            assert process.stdout is not None and process.stdout.readline() == "begun\n"
-            (os.killpg if group else os.kill)(process.pid, signal_)
-            _, said = process.communicate(timeout=60)
-        finally:
-            process.kill()
-    interrupted = signal_ == signal.SIGINT
-    assert said == ("vknn: stopped\n" if interrupted else "")
-    assert process.returncode == 128 + signal_

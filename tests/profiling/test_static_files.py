@@ -48,6 +48,20 @@ def test_a_sum_that_grows(
     assert f"({factor - 1:+.1%})" in capsys.readouterr().out
 
 
+def test_names_stay_where_all_numbers_differ() -> None:
+    """As between two devices, whose table is wider than it may be."""
+    before = counted(code=123_456, instructions=65_432, cycles=98_765_432, latency=99_876_543)
+    counts = dict.fromkeys(("registers", "spills", "scratch", "shared", "waves"), 54_321)
+    after = counted(code=7_654_321, instructions=7_123_456, cycles=1_234, latency=4_321, **counts)
+    found = str(
+        static_difference(StaticProfile("net", "A", (before,)), StaticProfile("net", "B", (after,)))
+    )
+    (row,) = (line for line in found.splitlines() if before.layers[0] in line)
+    assert before.label in row
+    for number in ("123,456", "98,765,432", "99,876,543", "54,321", "7,654,321"):
+        assert number in found
+
+
 def test_what_does_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one = written(tmp_path / "one.json", dataclasses.replace(counted(), modelled=None))
     other = tmp_path / "other.json"

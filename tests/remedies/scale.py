@@ -9,7 +9,7 @@ SCALE = {
     "--input {}: write it as NAME=COLUMN, an input and a column": (
         "scale/test_command.py::test_errors_are_lines"
     ),
-    "the process was ended by {} before it computed anything, or at a record without an id: "
+    "{}the process was ended by {} before it computed anything, or at a record without an id: "
     "then --id names a column, and the job goes on behind such records": (
         "scale/test_ended_processes.py::test_a_deadly_record_without_an_id"
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -163,11 +164,16 @@ def test_deaths_at_the_start_behind_one_at_a_record(net: Path, tmp_path: Path) -
     assert "before it computed anything" in done.stderr
 
 
-def test_a_deadly_record_without_an_id(net: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("device", "named"),
+    [("numpy", r"net\.param"), pytest.param("vulkan", r"\S+ \([^:]+\)", marks=pytest.mark.device)],
+)
+def test_a_deadly_record_without_an_id(device: str, named: str, net: Path, tmp_path: Path) -> None:
     source = table(tmp_path / "t.parquet", vectors(40))
     given = [word for word in words(net, source, tmp_path / "out") if word not in ("--id", "id")]
-    done = batch(*given, environment=probing("35:kill"))
+    done = batch(*given, device=device, environment=probing("35:kill"))
     assert done.returncode == 2 and "--id names a column" in done.stderr
+    assert re.search(f"{named}: the process was ended by SIGKILL before", done.stderr)
     assert answers(tmp_path / "out") == []
 
 

@@ -41,12 +41,15 @@ class Parent:
     meanwhile: Ctrl-C it gets by itself, SIGTERM from this process.
 
     ``child``: its number, 0 without one and in it. ``times_told``: how often it was told to end;
-    the second time ends the child at once. ``interrupt``: what answered Ctrl-C before.
+    the second time ends the child at once. ``interrupt``: what answered Ctrl-C before. ``calls``:
+    those of drivers that the child is in.
+
+    ``seconds``: that one call of a driver may take.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
         self.child, self.times_told = 0, 0
-        self._seen = Stopping()
+        self._seconds, self._seen = seconds, Stopping()
 
     def __enter__(self) -> Parent:
         self.interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -59,22 +62,30 @@ class Parent:
 
     def fork(self) -> int:
         """The number of a new child; 0 in the child, which ends with this process."""
+        self.calls = Calls(self._seconds)
         sys.stdout.flush()
         sys.stderr.flush()
+        self._notes, there = os.pipe()
         self.child = os.fork()
         if self.child == 0:
             end_with_parent()
-        elif self.times_told:  # before the child was known here
+            os.close(self._notes)
+            driver_watch.watcher = _Noted(there)
+            return 0
+        os.close(there)
+        if self.times_told:  # before the child was known here
             os.kill(self.child, signal.SIGTERM)
         return self.child
 
-    def wait(self) -> int:
-        """The exit code of the child that has ended; below 0 a signal."""
-        return os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1])
+    def wait(self) -> int | None:
+        """The exit code of the child when it has ended, below 0 a signal; None where a call of a
+        driver did not end in time: the child is gone then."""
+        try:
+            return self._follow(self._notes)
+        finally:
+            os.close(self._notes)
 
-    def follow(self, notes: int, calls: Calls) -> int | None:
-        """The exit code of a child that writes notes of its calls to a pipe; None where a call did
-        not end in time: the child is gone then."""
+    def _follow(self, notes: int) -> int | None:
         data, end = b"", None
         while True:
             if self.interrupts():
@@ -83,7 +94,7 @@ class Parent:
             if not select.select([notes], [], [], left)[0]:
                 if end is not None and time.monotonic() >= end:
                     os.kill(self.child, signal.SIGKILL)
-                    self.wait()
+                    self._reap()
                     return None
                 ended, status = os.waitpid(self.child, os.WNOHANG)
                 if ended:
@@ -91,16 +102,21 @@ class Parent:
                 continue
             more = os.read(notes, 1 << 16)
             if not more:
-                return self.wait()
+                return self._reap()
             *lines, data = (data + more).split(b"\n")
             for line in lines:
-                seconds = calls.noted(json.loads(line))
+                seconds = self.calls.noted(json.loads(line))
                 end = None if seconds is None else time.monotonic() + seconds
+
+    def _reap(self) -> int:
+        return os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1])
 
     def interrupts(self) -> bool:
         """Whether a process sent SIGINT to this one alone, which has it blocked; a terminal sends
         it to all."""
         found = False
+        if not hasattr(signal, "sigtimedwait"):  # macOS, where nobody has it blocked
+            return found
         while (signal_ := signal.sigtimedwait({signal.SIGINT}, 0)) is not None:
             found |= signal_.si_code == _BY_A_PROCESS
         return found
@@ -119,32 +135,23 @@ def apart(seconds: float = COMPILE_SECONDS) -> int | None:
     child, or does not end a call.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    parent = Parent()
+    parent = Parent(seconds)
     try:
         with parent:
-            return _apart(parent, seconds)
+            return None if parent.fork() == 0 else _ended(parent)
     finally:
         if parent.child:
             parent.interrupts()  # those that the child has had, too
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _apart(parent: Parent, seconds: float) -> int | None:
-    notes, there = os.pipe()
-    if parent.fork() == 0:
-        os.close(notes)
-        driver_watch.watcher = _Noted(there)
-        return None
-    os.close(there)
-    calls = Calls(seconds)
-    try:
-        code = parent.follow(notes, calls)
-    finally:
-        os.close(notes)
+def _ended(parent: Parent) -> int:
+    """Exit code of the child that does the work; raises DriverFault where a driver ended it."""
+    code = parent.wait()
     if parent.times_told and (code is None or code < 0):
         return 128 + signal.SIGTERM
     if code is None or (code < 0 and -code not in STOPS):
-        raise calls.fault(code)
+        raise parent.calls.fault(code)
     return code if code >= 0 else 128 - code
 
 

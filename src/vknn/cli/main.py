@@ -43,7 +43,12 @@ COMMANDS = {
     "tune": "time every kernel that a layer could use, and remember the fastest",
 }
 #: Commands that a child process does, so that a driver which crashes or hangs leaves a sentence.
-APART = {"run", "verify", "bench", "dump"}
+#: (``devices`` has one for each driver, ``batch`` goes on with another, and ``reduce`` and
+#: ``bisect`` have theirs for each candidate.)
+APART = {
+    *("run", "verify", "bench", "dump", "profile", "tune", "info", "bundle", "compare", "kernel"),
+    "batch-node",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -12,8 +12,10 @@ from functools import partial
 from vknn.cli.child import STOPS, Parent, can_fork
 from vknn.cli.complaints import STOPPED
 from vknn.cli.stopping import Stopping
+from vknn.cli.watched import Calls
 from vknn.errors import VknnError
 from vknn.forked_work import signal_name
+from vknn.runtime.precompile import COMPILE_SECONDS
 from vknn.scale.folder import Folder
 from vknn.scale.outcome import JobError
 
@@ -25,49 +27,53 @@ _ENDED = (
 )
 
 
-def supervised(output: str, work: Callable[[bool], int]) -> int:
-    """Exit code of ``work``, which a child process does; where a signal ends that, another goes on.
+def supervised(output: str, work: Callable[[bool], int], seconds: float = COMPILE_SECONDS) -> int:
+    """Exit code of ``work``, which a child process does; where a driver ends that, another goes on.
 
     ``work`` is told whether it is another's. The job in the folder ``output`` notes what is being
-    computed: without such a note nothing was gained, and the work is given up. Where processes
-    cannot be forked this one does the work.
+    computed: without such a note nothing was gained, and the work is given up.
+    ``seconds``: that one call of a driver may take. Where processes cannot be forked this one does
+    the work.
     """
     if not hasattr(os, "fork"):
         return stoppable(partial(work, False))
     goes_on = False
-    with Parent() as parent:
+    with Parent(seconds) as parent:
         while not parent.times_told:
             code = _child_code(parent, partial(work, goes_on))
-            if code >= 0:
+            if code is not None and code >= 0:
                 return 128 + signal.SIGTERM if parent.times_told and code == STOPPED else code
             if parent.times_told:
                 break
-            if -code in STOPS:
+            if code is not None and -code in STOPS:
                 return 128 - code
-            _note(output, signal_name(code))
+            _note(output, parent.calls, code)
             goes_on = True
         return 128 + signal.SIGTERM
 
 
-def attended(work: Callable[[], int]) -> int:
+def attended(work: Callable[[], int], seconds: float = COMPILE_SECONDS) -> int:
     """Exit code of ``work`` with Ray, which a child process does where that can be.
 
     Ray ends a process without a word where its own, or the cluster's head, are gone. Raises
-    JobError then, and where a signal ended the child.
+    JobError then, and where a signal ended the child; DriverFault where that came from a driver.
+    ``seconds``: that one call of a driver may take.
     """
     if not can_fork() or "ray" in sys.modules:
         return stoppable(work)
-    with Parent() as parent:
+    with Parent(seconds) as parent:
         code = _child_code(parent, work)
     if parent.times_told:
-        return 128 + signal.SIGTERM if code < 0 or code == STOPPED else code
-    if code < 0 and -code not in STOPS:
-        raise JobError(f"the process of the job was ended by {signal_name(code)}: {_AGAIN}")
-    return code if code >= 0 else 128 - code
+        return 128 + signal.SIGTERM if code is None or code < 0 or code == STOPPED else code
+    if code is not None and (code >= 0 or -code in STOPS):
+        return code if code >= 0 else 128 - code
+    if parent.calls.inside or code is None:
+        raise parent.calls.fault(code)
+    raise JobError(f"the process of the job was ended by {signal_name(code)}: {_AGAIN}")
 
 
-def _child_code(parent: Parent, work: Callable[[], int]) -> int:
-    """Exit code of a child that does some work, below 0 a signal.
+def _child_code(parent: Parent, work: Callable[[], int]) -> int | None:
+    """Exit code of a child that does some work, below 0 a signal; None where a driver hung.
 
     Raises JobError where it ended before its work did, and nobody told it to.
     """
@@ -81,7 +87,8 @@ def _child_code(parent: Parent, work: Callable[[], int]) -> int:
     with os.fdopen(ended, "rb", 0) as pipe:
         code = parent.wait()
         os.set_blocking(ended, False)  # a child of the child may hold the other end
-        if code >= 0 and not parent.times_told and not pipe.read(1):
+        is_exit = code is not None and code >= 0
+        if is_exit and not parent.times_told and not pipe.read(1):
             raise JobError(_ENDED)
     return code
 
@@ -102,7 +109,12 @@ def stoppable(work: Callable[[], int]) -> int:
 
 
 def _be_child(work: Callable[[], int], ended: int) -> None:
-    """The work in the child, which tells at a pipe that it ended, and ends with its exit code."""
+    """The work in the child, which tells at a pipe that it ended, and ends with its exit code.
+
+    Without exit functions, which ``main.end`` runs: those that are there are of the process that
+    was forked, which is a command's, or a program's that calls ``main([...])``, and they are that
+    process's to run, once.
+    """
     from vknn.cli.main import guarded
 
     code = guarded(work)
@@ -113,14 +125,20 @@ def _be_child(work: Callable[[], int], ended: int) -> None:
     os._exit(code)
 
 
-def _note(output: str, name: str) -> None:
+def _note(output: str, calls: Calls, code: int | None) -> None:
     """Note of how the child ended. Raises VknnError where nothing says what it was computing."""
+    how = calls.no_answer() if code is None else signal_name(code)
     folder = Folder(output)
     running = folder.running()
-    if not running.get("now") or "exit" in running:  # which is there until something is begun
+    if running.get("now") and "exit" not in running:  # which is there until something is begun
+        folder.write_running({**running, "exit": how})
+        told = calls.fault(code).story if calls.inside else f"the process was ended by {how}"
+        print(f"vknn: {told}; another goes on", file=sys.stderr, flush=True)
+    elif calls.inside:
+        raise calls.fault(code)
+    else:
+        device = "" if calls.device is None else f"{calls.device}: "
         raise VknnError(
-            f"the process was ended by {name} before it computed anything, or at a record without "
-            "an id: then --id names a column, and the job goes on behind such records"
+            f"{device}the process was ended by {how} before it computed anything, or at a record "
+            "without an id: then --id names a column, and the job goes on behind such records"
         )
-    folder.write_running({**running, "exit": name})
-    print(f"vknn: the process was ended by {name}; another goes on", file=sys.stderr, flush=True)

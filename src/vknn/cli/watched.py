@@ -26,18 +26,21 @@ from vknn.runtime.vulkan import instance
 MOST_FAULTS = 16
 #: Characters that are told of what a driver is at: a pipe takes a note of 4 KB at once.
 _LONGEST = 500
+#: The last call, where there was none.
+_NONE = driver_watch.ALL, "starting"
 
 
 class DriverFault(DeviceError):
     """A driver that crashed or gave no answer. ``how``: which of these. ``works``: what it was at,
-    several where it may have been any of them."""
+    several where it may have been any of them. ``story``: all of it, without what to do."""
 
     def __init__(self, device: str, works: Sequence[str], how: str) -> None:
         self.how, self.works = how, tuple(works)
         remedy = "update it, or choose another device"
         if device == driver_watch.ALL:
             remedy = "`vknn devices` tries each apart"
-        super().__init__(f"{device}: {' or '.join(works)}: {how}; {remedy}")
+        self.story = f"{device}: {' or '.join(works)}: {how}"
+        super().__init__(f"{self.story}; {remedy}")
 
 
 def add_time_limit(parser: argparse._ActionsContainer, seconds: float, what: str) -> None:
@@ -156,7 +159,7 @@ class Calls:
         self._seconds = seconds
         #: The thread, the device, what is done, and when that began, in that order.
         self._begun: list[tuple[int, str, str, float]] = []
-        self._last = driver_watch.ALL, "starting"
+        self._last = _NONE
 
     def noted(self, note: Any) -> float | None:
         """A call that begins or ends; the seconds that are left of the oldest one's."""
@@ -169,14 +172,27 @@ class Calls:
             del self._begun[places[-1]]
         return self._begun[0][3] + self._seconds - time.monotonic() if self._begun else None
 
+    @property
+    def device(self) -> str | None:
+        """The device of the last call; None before there was one."""
+        return self._last[0] if self._last != _NONE else None
+
+    @property
+    def inside(self) -> bool:
+        """Whether a call has begun that has not ended."""
+        return bool(self._begun)
+
+    def no_answer(self) -> str:
+        """Words for a driver that did not end a call in time."""
+        return f"the driver gave no answer within {self._seconds:g} s"
+
     def fault(self, code: int | None) -> DriverFault:
         """The error for a process that ended with ``code`` (None: that was too slow)."""
         # Of calls within each other the innermost says most; threads have calls beside each other.
         inner = {thread: (device, work) for thread, device, work, _ in self._begun}
         if code is None:
-            how = f"the driver gave no answer within {self._seconds:g} s"
             device, work = inner[self._begun[0][0]]
-            return DriverFault(device, [work], how)
+            return DriverFault(device, [work], self.no_answer())
         inside = "the driver" if inner else "most likely its driver"
         how = f"{inside} {'crashed' if code < 0 else 'ended the process'} ({signal_name(code)})"
         if code == -signal.SIGKILL:

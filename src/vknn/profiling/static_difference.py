@@ -54,6 +54,8 @@ class StaticPair:
 _COMPARED = ("kernel", "label", "groups", "local", "subgroup_size", *NAMES, "counts", "hot")
 #: Columns: the driver's numbers, counts of an invocation, modelled microseconds.
 _SHOWN = (*NAMES, "multiply_adds", "nbytes", "time")
+#: Fewest characters of a line of names.
+_NAME_WIDTH = 12
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,11 @@ class StaticDifference:
         title = escape(one_line(f"{title}{len(self.pairs)} dispatches differ"))
         table = Table(title=title, title_justify="left")
         for name in ("layers", "what"):
-            table.add_column(name, overflow="fold")
+            table.add_column(name, overflow="fold", min_width=_NAME_WIDTH)
+        # Numbers before and after may stand below each other: of two devices all of them differ.
         for name in (*_SHOWN, "bound"):
             title = name.replace("_", "-").replace("nbytes", "bytes").replace("time", "us")
-            table.add_column(title, justify="right", no_wrap=True)
+            table.add_column(title, justify="right")
         for pair in first_rows(self.changed, limit):
             entry = pair.after or pair.before
             assert entry is not None

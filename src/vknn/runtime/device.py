@@ -195,9 +195,10 @@ class Device(Closing):
 def devices() -> list[Snapshot]:
     """The Vulkan devices there are, usable or not, in the order of the loader.
 
-    Drivers are loaded into this process, and one that crashes ends it. The command ``vknn devices``
-    has processes of its own for them: it lists the others, and names such a driver with the
-    variable that leaves it out.
+    Drivers are loaded into this process, and one that crashes or hangs takes it along. The command
+    ``vknn devices`` has processes of its own for them: it lists the others, and names such a driver
+    with the variable that leaves it out. Where drivers are not to be trusted, ask ``vknn devices
+    --json`` in a subprocess first, and set that variable (``VK_DRIVER_FILES``) before any call.
 
     Raises:
         vknn.DeviceError: There is no Vulkan loader.
