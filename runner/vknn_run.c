@@ -73,7 +73,7 @@ typedef pthread_t thread;
     F(CreateDescriptorSetLayout) F(DestroyDescriptorSetLayout) F(CreatePipelineLayout) \
     F(DestroyPipelineLayout) F(CreateDescriptorPool) F(DestroyDescriptorPool) F(AllocateDescriptorSets) \
     F(UpdateDescriptorSets) F(CreateCommandPool) F(DestroyCommandPool) F(AllocateCommandBuffers) \
-    F(FreeCommandBuffers) F(BeginCommandBuffer) F(EndCommandBuffer) F(CmdBindPipeline) \
+    F(BeginCommandBuffer) F(EndCommandBuffer) F(CmdBindPipeline) \
     F(CmdBindDescriptorSets) F(CmdPushConstants) F(CmdDispatch) F(CmdPipelineBarrier) F(CmdCopyBuffer) \
     F(CmdFillBuffer) F(CmdResetQueryPool) F(CmdWriteTimestamp) F(CreateFence) F(DestroyFence) \
     F(ResetFences) F(WaitForFences) F(CreateQueryPool) F(DestroyQueryPool) F(GetQueryPoolResults)
@@ -212,7 +212,7 @@ struct vknn_net {
     VkFence fences[1 + PIECES]; /* of runs and all else; by piece */
     uint64_t limit; /* nanoseconds */
     uint32_t filled; /* bytes in the ring's piece that is being filled */
-    int in_flight, piece, cancelled, pinned; /* in_flight: a bit for each fence */
+    int in_flight, piece, cancelled, pinned, recorded; /* in_flight: a bit for each fence */
 };
 
 typedef unsigned long long number; /* for printf */
@@ -1749,14 +1749,14 @@ static void record_step(vknn_net *net, VkCommandBuffer to, uint32_t index) {
 }
 
 /* The commands of each submit, with timestamps around each step where queries are given. */
-static vknn_status record(
-    vknn_net *net, VkCommandBuffer *commands, VkSubmitInfo *infos, VkQueryPool queries) {
+static vknn_status record(vknn_net *net, VkQueryPool queries) {
     NET(net);
     uint32_t step = 0;
+    net->recorded = 0;
     for (uint32_t i = 0; i < net->submits; i++) {
         const uint32_t end = net->plan->submits ? net->file.submits[net->plan->first_submits + i].end
                                                 : net->plan->steps;
-        const VkCommandBuffer to = commands[i];
+        const VkCommandBuffer to = net->commands[i];
         TRY(begin(net, to));
         if (!i && queries) c->vk.CmdResetQueryPool(to, queries, 0, 2 * net->plan->steps);
         if (!i) copy_ports(net, to, VKNN_INPUT);
@@ -1776,9 +1776,10 @@ static vknn_status record(
             barrier(c, to, 1);
         }
         VK("recording commands", EndCommandBuffer(to));
-        infos[i] = (VkSubmitInfo){
-            .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands[i]};
+        net->infos[i] = (VkSubmitInfo){.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+            .commandBufferCount = 1, .pCommandBuffers = &net->commands[i]};
     }
+    net->recorded = !queries; /* which go when they were read */
     return VKNN_OK;
 }
 
@@ -1824,7 +1825,7 @@ static vknn_status open_net(
     TRY(load_weights(net, c->unified && !o->staged));
     TRY(make_pipelines(net));
     TRY(bind_buffers(net));
-    TRY(record(net, net->commands, net->infos, VK_NULL_HANDLE));
+    TRY(record(net, VK_NULL_HANDLE));
     TRY(vknn_reset(net));
     net->limit = limit;
     /* The weights are on the device. */
@@ -2039,13 +2040,16 @@ vknn_status vknn_borrow(
 
 /* ---- Runs ---- */
 
-static vknn_status start(vknn_net *net, const VkSubmitInfo *infos) {
-    TRY(finish(net, 0)); /* an earlier run that was given up on */
+static vknn_status start(vknn_net *net) {
     TRY(synchronized(net, net->host[VKNN_INPUT], 1));
-    return go(net, 0, net->submits, infos);
+    return go(net, 0, net->submits, net->infos);
 }
 
-vknn_status vknn_submit(vknn_net *net) { return start(net, net->infos); }
+vknn_status vknn_submit(vknn_net *net) {
+    TRY(finish(net, 0)); /* an earlier run that was given up on */
+    if (!net->recorded) TRY(record(net, VK_NULL_HANDLE)); /* since a profile */
+    return start(net);
+}
 
 vknn_status vknn_wait(vknn_net *net) {
     TRY(finish(net, 0));
@@ -2230,16 +2234,15 @@ static vknn_status write_profile(vknn_net *net, uint32_t runs, const double *tim
     return given(&t, into, why);
 }
 
-static vknn_status measure(vknn_net *net, uint32_t runs, VkQueryPool queries, VkCommandBuffer *commands,
-    VkSubmitInfo *infos, double *times) {
+static vknn_status measure(vknn_net *net, uint32_t runs, VkQueryPool queries, double *times) {
     NET(net);
     const uint64_t mask = UINT64_MAX >> (64 - c->facts.timestamp_bits);
-    TRY(record(net, commands, infos, queries));
+    TRY(record(net, queries));
     for (uint32_t run = 0; run < runs; run++) {
         uint64_t first = 0, ticks;
         VkResult code;
         int any = 0;
-        TRY(start(net, infos));
+        TRY(start(net));
         TRY(vknn_wait(net));
         for (uint32_t i = 0; i < 2 * net->plan->steps; i++) {
             if (net->steps[i / 2].kind == VKB_STEP_BARRIER) continue;
@@ -2261,27 +2264,16 @@ static vknn_status profile(vknn_net *net, uint32_t runs, char **json) {
     const VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
         .queryType = VK_QUERY_TYPE_TIMESTAMP,
         .queryCount = 2 * net->plan->steps + !net->plan->steps};
-    const VkCommandBufferAllocateInfo request = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = net->commands_pool, .commandBufferCount = net->submits};
     VkQueryPool queries;
-    VkCommandBuffer *commands;
-    VkSubmitInfo *infos;
     double *times;
     vknn_status status;
     TRY(ready(net));
     if (!runs) FAIL(VKNN_ERROR_ARGUMENT, "a profile takes one run at least");
     if (!c->facts.timestamp_bits) FAIL(VKNN_ERROR_DEVICE, "%s has no timestamps", c->facts.base.deviceName);
-    KEEP(commands, net->submits);
-    KEEP(infos, net->submits);
     KEEP(times, 2 * (uint64_t)net->plan->steps);
     VK("making a query pool", CreateQueryPool(c->device, &info, NULL, &queries));
-    status = checked(
-        c, c->vk.AllocateCommandBuffers(c->device, &request, commands), "allocating command buffers", why);
-    if (!status) {
-        status = measure(net, runs, queries, commands, infos, times);
-        settle(net);
-        c->vk.FreeCommandBuffers(c->device, net->commands_pool, net->submits, commands);
-    }
+    status = measure(net, runs, queries, times);
+    settle(net);
     c->vk.DestroyQueryPool(c->device, queries, NULL);
     return status ? status : write_profile(net, runs, times, json);
 }
