@@ -12,6 +12,8 @@
 #include "vknn_run.h"
 
 typedef struct bundle { /* typed views into the file; a section that is missing is empty, not null */
+    vknn_message *why; /* where checks say what is wrong */
+    uint64_t visits, work; /* of MOST_VISITS, and of MOST_WORK by the plan that is being checked */
     const uint8_t *bytes;
     uint64_t size;
     const vkb_header *header;
@@ -145,7 +147,7 @@ static const struct kind { uint16_t record_bytes, view, count; char name[10]; } 
 };
 
 /* A sentence on a field of a record, whose table and number follow from where it lies. */
-static vknn_status damaged(const bundle *b, vknn_message *why, const void *record, const char *field,
+static vknn_status damaged(const bundle *b, const void *record, const char *field,
                            uint64_t value, const char *rule) {
     uint64_t at = (uint64_t)((const uint8_t *)record - b->bytes), size = sizeof *b->header, first = 0;
     const char *name = "header";
@@ -161,21 +163,22 @@ static vknn_status damaged(const bundle *b, vknn_message *why, const void *recor
         if (at >= begin && (at - begin) / kind->record_bytes < count)
             name = kind->name, size = kind->record_bytes, first = begin;
     }
-    say(why, "The bundle is damaged: %s, record %" PRIu64 ", field %s: %" PRIu64 " (0x%" PRIx64 ") breaks "
+    say(b->why, "The bundle is damaged: %s, record %" PRIu64 ", field %s: %" PRIu64 " (0x%" PRIx64 ") breaks "
         "the rule %s. Write it anew with vknn export, or copy it again.", name, (at - first) / size, field,
         value, value, rule);
     return VKNN_ERROR_FILE;
 }
 
-/* These leave a check where a rule is broken; `b` and `why` are those around them. */
+/* These leave a check where a rule is broken; `b` is that around them. */
 #if defined(VKNN_SMALL) /* rules as texts take 5 KB */
-#define NEED_THAT(r, field, ok, rule) \
-    do { if (!(ok)) return damaged(b, why, r, #field, (uint64_t)(r)->field, "of this field"); } while (0)
+#define RULE(text) "of this field"
 #else
-#define NEED_THAT(r, field, ok, rule) \
-    do { if (!(ok)) return damaged(b, why, r, #field, (uint64_t)(r)->field, rule); } while (0)
+#define RULE(text) text
 #endif
+#define NEED_THAT(r, field, ok, rule) \
+    do { if (!(ok)) return damaged(b, r, #field, (uint64_t)(r)->field, RULE(rule)); } while (0)
 #define NEED(r, field, ok) NEED_THAT(r, field, ok, #ok)
+#define FAIL(status, ...) return say(why, __VA_ARGS__), (status)
 #define TRY(call) do { vknn_status tried = (call); if (tried) return tried; } while (0)
 #define EACH(one, r, from, count) for (const vkb_##one *r = (from), *r##_end = r + (count); r < r##_end; r++)
 #define EACH_NEEDS(one, many, field, ok) EACH(one, r, b->many, b->one##_count) NEED(r, field, ok);
@@ -207,29 +210,29 @@ static uint64_t port_bytes(const vkb_port *port) {
 
 /* ---- File, sections, texts ---- */
 
-static vknn_status check_header(const bundle *b, const uint8_t pinned[32], vknn_message *why) {
+static vknn_status check_header(const bundle *b, const uint8_t pinned[32]) {
     static const uint8_t magic[8] = VKB_MAGIC, zeros[32] = {0};
     const vkb_header *h = b->header;
+    vknn_message *const why = b->why;
     uint8_t found[32];
     if (b->size < sizeof *h || memcmp(h->magic, magic, sizeof magic))
-        return say(why, "This is no bundle: it does not begin as .vkb files do. Take one of vknn export."),
-               VKNN_ERROR_FILE;
+        FAIL(VKNN_ERROR_FILE, "This is no bundle: it does not begin as .vkb files do. Take one of vknn "
+             "export.");
     if (h->version != VKB_VERSION)
-        return say(why, "The bundle is of format version %" PRIu32 ", this program reads version %u: build a "
-                   "newer vknn_run.c, or write the bundle with the vknn that this one comes from.",
-                   h->version, VKB_VERSION), VKNN_ERROR_FILE;
+        FAIL(VKNN_ERROR_FILE, "The bundle is of format version %" PRIu32 ", this program reads version %u: "
+             "build a newer vknn_run.c, or write the bundle with the vknn that this one comes from.",
+             h->version, VKB_VERSION);
     NEED(h, header_bytes, h->header_bytes == sizeof *h);
     NEED_THAT(h, file_bytes, h->file_bytes == b->size, "that the file has this size (was it cut off?)");
     NEED_THAT(h, reserved[0], !memcmp(h->reserved, zeros, sizeof zeros), "that all 32 reserved bytes are 0");
     if (!pinned) return VKNN_OK;
     sha256_of(b->bytes, b->size, sizeof h->sha256, found);
     if (!memcmp(found, pinned, sizeof found) && !memcmp(h->sha256, pinned, sizeof found)) return VKNN_OK;
-    return say(why, "The bundle's SHA-256 is not the one that was given: it is another file, or was changed. "
-               "Give the right file, or the sum that `vknn bundle` prints of this one if you trust it."),
-           VKNN_ERROR_HASH;
+    FAIL(VKNN_ERROR_HASH, "The bundle's SHA-256 is not the one that was given: it is another file, or was "
+         "changed. Give the right file, or the sum that `vknn bundle` prints of this one if you trust it.");
 }
 
-static vknn_status check_sections(bundle *b, vknn_message *why) {
+static vknn_status check_sections(bundle *b) {
     const vkb_section *table = (const vkb_section *)(const void *)(b->header + 1);
     uint64_t bytes = b->header->sections * (uint64_t)sizeof *table, start = sizeof *b->header + bytes;
     uint32_t seen = 0;
@@ -259,16 +262,16 @@ static vknn_status check_sections(bundle *b, vknn_message *why) {
 }
 
 /* Each text ends within the section. */
-static vknn_status check_texts(const bundle *b, vknn_message *why) {
+static vknn_status check_texts(const bundle *b) {
     const char *end = b->strings + b->strings_bytes, *at = b->strings;
+    vknn_message *const why = b->why;
     if (b->strings_bytes && !at[0] && !end[-1] && (at = utf8_end(at, end)) == end) return VKNN_OK;
-    return say(why, "The bundle is damaged: strings, near byte %" PRIu64 ": texts are UTF-8 between a first "
-               "and a last zero byte. Write it anew with vknn export.", (uint64_t)(at - b->strings)),
-           VKNN_ERROR_FILE;
+    FAIL(VKNN_ERROR_FILE, "The bundle is damaged: strings, near byte %" PRIu64 ": texts are UTF-8 between a "
+         "first and a last zero byte. Write it anew with vknn export.", (uint64_t)(at - b->strings));
 }
 
 /* Rules on records by themselves. */
-static vknn_status check_fields(const bundle *b, vknn_message *why) {
+static vknn_status check_fields(const bundle *b) {
     uint64_t data = 0;
 #define TEXT(one, many, field) EACH_NEEDS(one, many, field, r->field < b->strings_bytes)
 #define ZERO(one, many) EACH_NEEDS(one, many, reserved, !r->reserved)
@@ -338,7 +341,7 @@ static vknn_status check_fields(const bundle *b, vknn_message *why) {
 #define OP(words, code) ((uint32_t)(words) << 16 | (code)) /* first word of an instruction, by its opcode */
 #define EACH_OP(w, from, to) for (const uint32_t *w = (from); w < (to); w += *w >> 16)
 
-typedef struct shader { const uint32_t *begin, *body; uint64_t *visits; } shader; /* declarations */
+typedef struct shader { bundle *of; const uint32_t *begin, *body; } shader; /* declarations */
 
 static const uint32_t *words_of(const bundle *b, const vkb_module *module) {
     return (const uint32_t *)(const void *)(b->spirv + module->offset);
@@ -346,7 +349,7 @@ static const uint32_t *words_of(const bundle *b, const vkb_module *module) {
 
 /* What makes a type, constant or variable; null if nothing does. */
 static const uint32_t *made(const shader *s, uint32_t id) {
-    if ((*s->visits += (uint64_t)(s->body - s->begin)) < MOST_VISITS) EACH_OP(w, s->begin, s->body) {
+    if ((s->of->visits += (uint64_t)(s->body - s->begin)) < MOST_VISITS) EACH_OP(w, s->begin, s->body) {
         uint32_t op = *w & 0xffff, at = op >= 19 && op <= 33 ? 1 : (op >= 41 && op <= 52) || op == 59 ? 2 : 0;
         if (at && *w >> 16 > at && w[at] == id) return w;
     }
@@ -356,7 +359,7 @@ static const uint32_t *made(const shader *s, uint32_t id) {
 /* The operand of a decoration of an id, or of its member; null if it has none. */
 static const uint32_t *decorated(const shader *s, uint32_t id, uint32_t member, uint32_t decoration) {
     uint32_t n = member == VKB_NONE ? 1 : 2;
-    if ((*s->visits += (uint64_t)(s->body - s->begin)) < MOST_VISITS) EACH_OP(w, s->begin, s->body)
+    if ((s->of->visits += (uint64_t)(s->body - s->begin)) < MOST_VISITS) EACH_OP(w, s->begin, s->body)
         if (*w == OP(3 + n, 70 + n) && w[1] == id && w[1 + n] == decoration && (n == 1 || w[2] == member))
             return w + 2 + n;
     return NULL;
@@ -387,7 +390,7 @@ static uint64_t needed_features(const uint32_t *begin, const uint32_t *end) {
     return all;
 }
 
-static vknn_status check_module(const bundle *b, const vkb_module *m, vknn_message *why) {
+static vknn_status check_module(const bundle *b, const vkb_module *m) {
     const uint32_t *words = words_of(b, m), *end = words + m->nbytes / 4;
     uint32_t heads = 0, entries = 0, in_body = 0, last = 0, name = 0x6e69616d; /* "main" */
     NEED(m, offset, words[0] == 0x07230203 && words[1] >= 0x10000 && words[1] <= 0x10600);
@@ -408,24 +411,22 @@ static vknn_status check_module(const bundle *b, const vkb_module *m, vknn_messa
     return VKNN_OK;
 }
 
-/* A number of a workgroup's size: a constant, or a specialization constant with the pipeline's word. */
-static uint32_t size_word(const bundle *b, const vkb_pipeline *p, const shader *s, uint32_t id) {
-    const uint32_t *number = made(s, id), *spec = decorated(s, id, VKB_NONE, 1); /* SpecId */
-    if (!number || (*number != OP(4, 43) && *number != OP(4, 50))) return 0;
+/* The word of a pipeline's specialization constant; `otherwise` where it has none of this id. */
+static uint32_t constant_word(const bundle *b, const vkb_pipeline *p, uint32_t id, uint32_t otherwise) {
     EACH(constant, c, b->constants + p->first_constants, p->constants)
-        if (spec && c->id == *spec) return c->word;
-    return number[3];
+        if (c->id == id) return c->word;
+    return otherwise;
 }
 
-/* Size of a pipeline's workgroups as the tables say it: specialization constants 0, 1 and 2. */
-static void group_size(const bundle *b, const vkb_pipeline *p, uint32_t size[3]) {
-    size[0] = size[1] = size[2] = 1;
-    EACH(constant, c, b->constants + p->first_constants, p->constants)
-        if (c->id < 3) size[c->id] = c->word;
+/* A number of a workgroup's size: a constant, or a specialization constant with the pipeline's word. */
+static uint32_t size_word(const shader *s, const vkb_pipeline *p, uint32_t id) {
+    const uint32_t *number = made(s, id), *spec = decorated(s, id, VKB_NONE, 1); /* SpecId */
+    if (!number || (*number != OP(4, 43) && *number != OP(4, 50))) return 0;
+    return spec ? constant_word(s->of, p, *spec, number[3]) : number[3];
 }
 
 /* What is wrong with a variable, v; null if nothing is. */
-static const char *fault_of(const bundle *b, const vkb_pipeline *p, const shader *s, const uint32_t *v) {
+static const char *fault_of(const shader *s, const vkb_pipeline *p, const uint32_t *v) {
     const uint32_t *pointer = made(s, v[1]), *type = NULL, *set, *binding;
     uint32_t view = 0;
     if (v[3] == 1 || v[3] == 4 || v[3] == 6) return NULL; /* Input, Workgroup, Private */
@@ -445,16 +446,16 @@ static const char *fault_of(const bundle *b, const vkb_pipeline *p, const shader
     if (type && *type == OP(3, 27)) type = made(s, type[2]); /* OpTypeSampledImage */
     if (v[3] == 0 && type && *type == OP(9, 25) && type[3] == 5) /* UniformConstant, OpTypeImage of buffers */
         view = type[7] == 1 ? UNIFORM_TEXEL : STORAGE_TEXEL;
-    return view == b->slots[p->first_slots + *binding].view ? NULL : "that its bindings are as their slots";
+    if (view != s->of->slots[p->first_slots + *binding].view) return "that its bindings are as their slots";
+    return NULL;
 }
 
-static vknn_status check_pipeline(const bundle *b, const vkb_pipeline *p, uint64_t *visits,
-                                  vknn_message *why) {
+static vknn_status check_pipeline(bundle *b, const vkb_pipeline *p) {
     const vkb_module *module = b->modules + p->module;
     const uint32_t *words = words_of(b, module), *end = words + module->nbytes / 4;
     uint32_t size[3], local[3] = {0}, built_in = 0;
-    shader s = {words + 5, words + 5, visits};
-    NEED(p, module, (*visits += module->nbytes / 4) < MOST_VISITS);
+    shader s = {b, words + 5, words + 5};
+    NEED(p, module, (b->visits += module->nbytes / 4) < MOST_VISITS);
     while (s.body < end && (*s.body & 0xffff) != 54) s.body += *s.body >> 16; /* OpFunction */
     EACH(constant, c, b->constants + p->first_constants, p->constants)
         EACH(constant, other, b->constants + p->first_constants, c - (b->constants + p->first_constants))
@@ -462,35 +463,34 @@ static vknn_status check_pipeline(const bundle *b, const vkb_pipeline *p, uint64
     NEED_THAT(p, module, needed_features(s.begin, s.body) != UINT64_MAX, "that its capabilities are known");
     EACH_OP(w, s.begin, s.body) {
         const char *fault = NULL;
-        if ((*w & 0xffff) == 59) fault = *w >> 16 < 4 ? "that variables are whole" : fault_of(b, p, &s, w);
+        if ((*w & 0xffff) == 59) fault = *w >> 16 < 4 ? "that variables are whole" : fault_of(&s, p, w);
         NEED_THAT(p, module, !fault, fault);
         NEED_THAT(p, module, (*w & 0xffff) != 50 || *w == OP(4, 50), "that specialized words have 32 bits");
         if (*w == OP(6, 16) && w[2] == 17 && !built_in) memcpy(local, w + 3, sizeof local); /* LocalSize */
         if (*w == OP(4, 71) && w[2] == 11 && w[3] == 25) { /* BuiltIn WorkgroupSize, which stands above it */
             const uint32_t *all = made(&s, w[1]);
             int whole = all && (*all == OP(6, 44) || *all == OP(6, 51)); /* a composite of constants */
-            for (int i = 0; i < 3; i++) local[i] = whole ? size_word(b, p, &s, all[3 + i]) : 0;
+            for (int i = 0; i < 3; i++) local[i] = whole ? size_word(&s, p, all[3 + i]) : 0;
             built_in = 1;
         }
     }
-    group_size(b, p, size);
+    for (uint32_t i = 0; i < 3; i++) size[i] = constant_word(b, p, i, 1);
     NEED_THAT(p, module, !memcmp(size, local, sizeof size), "that constants 0, 1, 2 are its workgroups");
     return VKNN_OK;
 }
 
-static vknn_status check_shaders(const bundle *b, vknn_message *why) {
-    uint64_t visits = 0;
+static vknn_status check_shaders(bundle *b) {
     EACH(module, m, b->modules, b->module_count) {
-        NEED(m, nbytes, (visits += m->nbytes / 4) < MOST_VISITS);
-        TRY(check_module(b, m, why));
+        NEED(m, nbytes, (b->visits += m->nbytes / 4) < MOST_VISITS);
+        TRY(check_module(b, m));
     }
-    EACH(pipeline, p, b->pipelines, b->pipeline_count) TRY(check_pipeline(b, p, &visits, why));
+    EACH(pipeline, p, b->pipelines, b->pipeline_count) TRY(check_pipeline(b, p));
     return VKNN_OK;
 }
 
 /* ---- Plans: p the plan, r the record ---- */
 
-static vknn_status check_buffers(const bundle *b, const vkb_plan *p, vknn_message *why) {
+static vknn_status check_buffers(const bundle *b, const vkb_plan *p) {
     uint64_t weights = 0;
     EACH(buffer, r, b->buffers + p->first_buffers, p->buffers)
         if (r->role == VKB_ROLE_WEIGHT) {
@@ -505,7 +505,7 @@ static vknn_status check_buffers(const bundle *b, const vkb_plan *p, vknn_messag
 }
 
 static vknn_status check_binding(const bundle *b, const vkb_plan *p, const vkb_binding *r,
-                                 const vkb_slot *slot, vknn_message *why) {
+                                 const vkb_slot *slot) {
     const vkb_buffer *buffer = b->buffers + p->first_buffers;
     uint64_t texel = 0;
     NEED(r, buffer, r->buffer < p->buffers);
@@ -515,18 +515,16 @@ static vknn_status check_binding(const bundle *b, const vkb_plan *p, const vkb_b
     VKB_TEXELS(TEXEL)
 #undef TEXEL
     NEED(r, format, slot->view == STORAGE_BUFFER ? !r->format : texel > 0);
+    NEED(r, buffer, buffer->offset % (texel ? p->texel_alignment : p->storage_alignment) == 0);
     NEED(r, buffer, texel || buffer->nbytes <= p->storage_range);
-    NEED(r, buffer, texel || buffer->offset % p->storage_alignment == 0);
     NEED(r, buffer, !texel || (buffer->nbytes % texel == 0 && buffer->nbytes / texel <= p->texel_elements));
-    NEED(r, buffer, !texel || buffer->offset % p->texel_alignment == 0);
     return VKNN_OK;
 }
 
-static vknn_status check_dispatch(const bundle *b, const vkb_plan *p, const vkb_step *r, uint64_t *work,
-                                  vknn_message *why) {
+static vknn_status check_dispatch(bundle *b, const vkb_plan *p, const vkb_step *r) {
     const vkb_pipeline *pipeline = b->pipelines;
     uint64_t invocations = 1, all, features;
-    uint32_t size[3], views[8] = {0};
+    uint32_t views[8] = {0};
     const vkb_module *module;
     const uint32_t *words;
     NEED(r, pipeline, r->pipeline < b->pipeline_count);
@@ -540,10 +538,10 @@ static vknn_status check_dispatch(const bundle *b, const vkb_plan *p, const vkb_
     NEED(p, vulkan, (p->vulkan >> 12 & 1023) >= (words[1] <= 0x10300 ? 1u : words[1] <= 0x10500 ? 2u : 3u));
     NEED(p, push_bytes, pipeline->push_bytes <= p->push_bytes);
     NEED(p, shared_memory, module->shared_memory <= p->shared_memory);
-    group_size(b, pipeline, size);
-    for (int i = 0; i < 3; i++) {
-        NEED(p, group_size[0], size[i] && size[i] <= p->group_size[i]);
-        NEED(p, group_invocations, (invocations *= size[i]) <= p->group_invocations);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t size = constant_word(b, pipeline, i, 1);
+        NEED(p, group_size[0], size && size <= p->group_size[i]);
+        NEED(p, group_invocations, (invocations *= size) <= p->group_invocations);
     }
     all = invocations;
     for (int i = 0; i < 3; i++) {
@@ -551,10 +549,10 @@ static vknn_status check_dispatch(const bundle *b, const vkb_plan *p, const vkb_
         NEED(r, groups[0], all <= MOST_WORK / r->groups[i]);
         all *= r->groups[i];
     }
-    NEED(r, groups[0], (*work += all) <= MOST_WORK);
+    NEED(r, groups[0], (b->work += all) <= MOST_WORK);
     for (uint32_t i = 0; i < r->bindings; i++) {
         const vkb_slot *slot = b->slots + pipeline->first_slots + i;
-        TRY(check_binding(b, p, b->bindings + r->first_bindings + i, slot, why));
+        TRY(check_binding(b, p, b->bindings + r->first_bindings + i, slot));
         views[slot->view]++;
     }
     NEED(p, storage_buffers, views[STORAGE_BUFFER] <= p->storage_buffers);
@@ -563,15 +561,14 @@ static vknn_status check_dispatch(const bundle *b, const vkb_plan *p, const vkb_
     return VKNN_OK;
 }
 
-static vknn_status check_move(const bundle *b, const vkb_plan *p, const vkb_step *r, uint64_t *work,
-                              vknn_message *why) {
+static vknn_status check_move(bundle *b, const vkb_plan *p, const vkb_step *r) {
     const vkb_buffer *source = b->buffers + p->first_buffers, *target = source;
     uint64_t from, to;
     NEED(r, target, r->target < p->buffers);
     target += r->target;
     NEED(r, target, target->role != VKB_ROLE_WEIGHT);
     NEED(r, target, r->kind == VKB_STEP_COPY || target->nbytes % 4 == 0);
-    NEED(r, target, (*work += (r->kind == VKB_STEP_COPY ? r->nbytes : target->nbytes) / 4) <= MOST_WORK);
+    NEED(r, target, (b->work += (r->kind == VKB_STEP_COPY ? r->nbytes : target->nbytes) / 4) <= MOST_WORK);
     if (r->kind == VKB_STEP_FILL) return VKNN_OK;
     NEED(r, source, r->source < p->buffers);
     source += r->source;
@@ -583,15 +580,15 @@ static vknn_status check_move(const bundle *b, const vkb_plan *p, const vkb_step
     return VKNN_OK;
 }
 
-static vknn_status check_steps(const bundle *b, const vkb_plan *p, uint64_t *work, vknn_message *why) {
+static vknn_status check_steps(bundle *b, const vkb_plan *p) {
     uint64_t flops = 0, traffic = 0;
     uint32_t last = 0;
     EACH(step, r, b->steps + p->first_steps, p->steps) {
         NEED(r, flops, r->flops <= UINT64_MAX - flops);
         NEED(r, traffic, r->traffic <= UINT64_MAX - traffic);
         flops += r->flops, traffic += r->traffic;
-        if (r->kind == VKB_STEP_DISPATCH) TRY(check_dispatch(b, p, r, work, why));
-        else if (r->kind != VKB_STEP_BARRIER) TRY(check_move(b, p, r, work, why));
+        if (r->kind == VKB_STEP_DISPATCH) TRY(check_dispatch(b, p, r));
+        else if (r->kind != VKB_STEP_BARRIER) TRY(check_move(b, p, r));
     }
     EACH(submit, r, b->submits + p->first_submits, p->submits) {
         NEED(r, end, r->end <= p->steps && (r->end > last || !p->steps));
@@ -601,7 +598,7 @@ static vknn_status check_steps(const bundle *b, const vkb_plan *p, uint64_t *wor
     return VKNN_OK;
 }
 
-static vknn_status check_port(const bundle *b, const vkb_plan *p, const vkb_port *r, vknn_message *why) {
+static vknn_status check_port(const bundle *b, const vkb_plan *p, const vkb_port *r) {
     const vkb_buffer *buffers = b->buffers + p->first_buffers, *count = buffers;
     int open = r->count != VKB_NONE;
     NEED(r, buffer, r->buffer < p->buffers && buffers[r->buffer].role == r->direction);
@@ -615,17 +612,17 @@ static vknn_status check_port(const bundle *b, const vkb_plan *p, const vkb_port
     return VKNN_OK;
 }
 
-static vknn_status check_rest(const bundle *b, const vkb_plan *p, uint64_t *work, vknn_message *why) {
+static vknn_status check_rest(bundle *b, const vkb_plan *p) {
     const vkb_buffer *buffers = b->buffers + p->first_buffers;
     EACH(port, r, b->ports + p->first_ports, p->ports) {
-        TRY(check_port(b, p, r, why));
-        NEED(r, buffer, (*work += port_bytes(r) / 4) <= MOST_WORK); /* it may be staged */
+        TRY(check_port(b, p, r));
+        NEED(r, buffer, (b->work += port_bytes(r) / 4) <= MOST_WORK); /* it may be staged */
     }
     EACH(state, r, b->states + p->first_states, p->states) {
         NEED(r, input, r->input < p->buffers && buffers[r->input].role == VKB_ROLE_INPUT);
         NEED(r, output, r->output < p->buffers && buffers[r->output].role == VKB_ROLE_OUTPUT);
         NEED(r, nbytes, r->nbytes && r->nbytes <= buffers[r->input].nbytes);
-        NEED(r, nbytes, r->nbytes <= buffers[r->output].nbytes && (*work += r->nbytes / 4) <= MOST_WORK);
+        NEED(r, nbytes, r->nbytes <= buffers[r->output].nbytes && (b->work += r->nbytes / 4) <= MOST_WORK);
         NEED(r, blob, r->blob == VKB_NONE || r->blob < b->blob_count);
         NEED(r, blob, r->blob == VKB_NONE || b->blobs[r->blob].nbytes == r->nbytes);
     }
@@ -635,22 +632,22 @@ static vknn_status check_rest(const bundle *b, const vkb_plan *p, uint64_t *work
         NEED(r, port, r->port < p->ports);
         port += r->port;
         NEED(r, blob, bytes == port_bytes(port) || (port->count != VKB_NONE && bytes < port_bytes(port)));
-        NEED(r, blob, (*work += 16 * bytes) <= MOST_WORK); /* summed and compared by the host */
+        NEED(r, blob, (b->work += 16 * bytes) <= MOST_WORK); /* summed and compared by the host */
     }
     return VKNN_OK;
 }
 
-static vknn_status check_plans(const bundle *b, vknn_message *why) {
+static vknn_status check_plans(bundle *b) {
     vkb_plan next = {0};
     NEED(b->header, sections, b->plan_count > 0);
     EACH(plan, p, b->plans, b->plan_count) {
-        uint64_t work = 0;
+        b->work = 0;
 #define NEXT(many, one) NEED(p, first_##many, p->first_##many == next.many); next.many += p->many;
         VKB_OF_PLANS(NEXT) /* so that no record is checked for more than one plan */
 #undef NEXT
-        TRY(check_buffers(b, p, why));
-        TRY(check_steps(b, p, &work, why));
-        TRY(check_rest(b, p, &work, why));
+        TRY(check_buffers(b, p));
+        TRY(check_steps(b, p));
+        TRY(check_rest(b, p));
     }
 #define LAST(many, one) NEED(b->plans + b->plan_count - 1, many, next.many == b->one##_count);
     VKB_OF_PLANS(LAST)
@@ -663,16 +660,17 @@ static vknn_status check_plans(const bundle *b, vknn_message *why) {
 static vknn_status bundle_open(bundle *b, const void *bytes, size_t size, const uint8_t sha256[32],
                                vknn_message *why) {
     memset(b, 0, sizeof *b);
+    b->why = why;
     for (const struct kind *kind = kinds; kind < kinds + VKB_SECTIONS; kind++)
         if (kind->record_bytes) memcpy((char *)b + kind->view, &bytes, sizeof bytes);
-    b->bytes = (const uint8_t *)bytes, b->size = size, b->header = (const vkb_header *)bytes;
-    if (!bytes || (uintptr_t)bytes % 8)
-        return say(why, "The bundle's bytes have to lie at a multiple of 8: copy them to memory of malloc."),
-               VKNN_ERROR_ARGUMENT;
-    TRY(check_header(b, sha256, why));
-    TRY(check_sections(b, why));
-    TRY(check_texts(b, why));
-    TRY(check_fields(b, why));
-    TRY(check_shaders(b, why));
-    return check_plans(b, why);
+    b->bytes = (const uint8_t *)bytes, b->size = bytes ? size : 0, b->header = (const vkb_header *)bytes;
+    if ((uintptr_t)bytes % 8)
+        FAIL(VKNN_ERROR_ARGUMENT, "The bundle's bytes have to lie at a multiple of 8: copy them to memory of "
+             "malloc.");
+    TRY(check_header(b, sha256));
+    TRY(check_sections(b));
+    TRY(check_texts(b));
+    TRY(check_fields(b));
+    TRY(check_shaders(b));
+    return check_plans(b);
 }

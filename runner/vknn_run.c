@@ -31,6 +31,7 @@
 
 #if defined(VKNN_NO_THREADS)
 typedef int mutex, thread;
+#define MUTEX_INIT(m) ((void)(m))
 #define MUTEX(does, m) ((void)(m))
 #define THREAD_FUNCTION(name, argument) static void *name(void *argument)
 #define thread_start(t, function, argument) (*(t) = 0)
@@ -38,11 +39,11 @@ typedef int mutex, thread;
 #elif defined(_WIN32)
 typedef CRITICAL_SECTION mutex;
 typedef HANDLE thread;
+#define MUTEX_INIT(m) InitializeCriticalSection(m)
 #define MUTEX(does, m) MUTEX_##does(m)
-#define MUTEX_init(m) InitializeCriticalSection(m)
-#define MUTEX_destroy(m) DeleteCriticalSection(m)
-#define MUTEX_lock(m) EnterCriticalSection(m)
-#define MUTEX_unlock(m) LeaveCriticalSection(m)
+#define MUTEX_destroy DeleteCriticalSection
+#define MUTEX_lock EnterCriticalSection
+#define MUTEX_unlock LeaveCriticalSection
 #define THREAD_FUNCTION(name, argument) static DWORD WINAPI name(void *argument)
 #define thread_start(t, function, argument) \
     ((*(t) = CreateThread(NULL, 0, function, argument, 0, NULL)) != NULL)
@@ -51,17 +52,14 @@ typedef HANDLE thread;
 #include <pthread.h>
 typedef pthread_mutex_t mutex;
 typedef pthread_t thread;
-#define MUTEX(does, m) MUTEX_##does(m)
-#define MUTEX_init(m) pthread_mutex_init(m, NULL)
-#define MUTEX_destroy(m) pthread_mutex_destroy(m)
-#define MUTEX_lock(m) pthread_mutex_lock(m)
-#define MUTEX_unlock(m) pthread_mutex_unlock(m)
+#define MUTEX_INIT(m) pthread_mutex_init(m, NULL)
+#define MUTEX(does, m) pthread_mutex_##does(m)
 #define THREAD_FUNCTION(name, argument) static void *name(void *argument)
 #define thread_start(t, function, argument) (!pthread_create(t, NULL, function, argument))
 #define thread_join(t) pthread_join(t, NULL)
 #endif
 
-#define GLOBAL(F) F(CreateInstance) F(EnumerateInstanceExtensionProperties) F(EnumerateInstanceVersion)
+#define GLOBAL(F) F(CreateInstance) F(EnumerateInstanceVersion)
 #define OF_INSTANCE(F) F(DestroyInstance) F(EnumeratePhysicalDevices) F(GetPhysicalDeviceProperties) \
     F(GetPhysicalDeviceProperties2) F(GetPhysicalDeviceFeatures2) F(GetPhysicalDeviceMemoryProperties2) \
     F(GetPhysicalDeviceQueueFamilyProperties) F(GetPhysicalDeviceFormatProperties) \
@@ -75,7 +73,7 @@ typedef pthread_t thread;
     F(CreateDescriptorSetLayout) F(DestroyDescriptorSetLayout) F(CreatePipelineLayout) \
     F(DestroyPipelineLayout) F(CreateDescriptorPool) F(DestroyDescriptorPool) F(AllocateDescriptorSets) \
     F(UpdateDescriptorSets) F(CreateCommandPool) F(DestroyCommandPool) F(AllocateCommandBuffers) \
-    F(FreeCommandBuffers) F(BeginCommandBuffer) F(EndCommandBuffer) F(CmdBindPipeline) \
+    F(BeginCommandBuffer) F(EndCommandBuffer) F(CmdBindPipeline) \
     F(CmdBindDescriptorSets) F(CmdPushConstants) F(CmdDispatch) F(CmdPipelineBarrier) F(CmdCopyBuffer) \
     F(CmdFillBuffer) F(CmdResetQueryPool) F(CmdWriteTimestamp) F(CreateFence) F(DestroyFence) \
     F(ResetFences) F(WaitForFences) F(CreateQueryPool) F(DestroyQueryPool) F(GetQueryPoolResults)
@@ -214,11 +212,10 @@ struct vknn_net {
     VkFence fences[1 + PIECES]; /* of runs and all else; by piece */
     uint64_t limit; /* nanoseconds */
     uint32_t filled; /* bytes in the ring's piece that is being filled */
-    int in_flight, piece, cancelled, pinned; /* in_flight: a bit for each fence */
+    int in_flight, piece, cancelled, pinned, recorded; /* in_flight: a bit for each fence */
 };
 
 typedef unsigned long long number; /* for printf */
-#define FAIL(status, ...) return say(why, __VA_ARGS__), (status)
 /* Calls of Vulkan that may fail, where c and why are. */
 #define VK(what, call) TRY(checked(c, c->vk.call, what, why))
 #define NET(net) \
@@ -517,18 +514,13 @@ static int has(const facts *f, const char *extension) {
     return 0;
 }
 
-/* The extensions of a device, or (null) those of the instance. */
-static vknn_status list_extensions(vknn_context *c, VkPhysicalDevice device, facts *f, vknn_message *why) {
+static vknn_status list_extensions(vknn_context *c, facts *f, vknn_message *why) {
     for (int filled = 0; filled < 2; filled++) {
         if (filled &&
             !(f->extensions = allocated(&c->options, NULL, (f->extension_count + 1) * sizeof *f->extensions)))
             NO_MEMORY;
-        if (device)
-            VK("listing extensions",
-                EnumerateDeviceExtensionProperties(device, NULL, &f->extension_count, f->extensions));
-        else
-            VK("listing extensions",
-                EnumerateInstanceExtensionProperties(NULL, &f->extension_count, f->extensions));
+        VK("listing extensions",
+            EnumerateDeviceExtensionProperties(c->physical, NULL, &f->extension_count, f->extensions));
     }
     return VKNN_OK;
 }
@@ -547,9 +539,7 @@ static vknn_status make_instance(vknn_context *c, vknn_message *why) {
         .apiVersion = VK_API_VERSION_1_3};
     VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app,
                                  .ppEnabledExtensionNames = &portability};
-    facts all = {.extension_count = 0};
     uint32_t version = 0;
-    vknn_status status;
     VkResult code;
     TRY(open_loader(c, why));
     c->instance = c->options.instance;
@@ -558,12 +548,12 @@ static vknn_status make_instance(vknn_context *c, vknn_message *why) {
         VK("asking for Vulkan's version", EnumerateInstanceVersion(&version));
         if (version < VK_API_VERSION_1_1)
             FAIL(VKNN_ERROR_DEVICE, "the Vulkan loader is of 1.0; 1.1 is needed");
-        status = list_extensions(c, NULL, &all, why);
-        if (!status && has(&all, portability))
-            info.flags = info.enabledExtensionCount = 1; /* ..._ENUMERATE_PORTABILITY_BIT_KHR */
-        allocated(&c->options, all.extensions, 0);
-        TRY(status);
-        code = c->vk.CreateInstance(&info, NULL, &c->instance);
+#if !defined(__ANDROID__) /* whose loader has no such extension, and need not refuse it */
+        info.flags = info.enabledExtensionCount = 1; /* ..._ENUMERATE_PORTABILITY_BIT_KHR */
+#endif
+        while ((code = c->vk.CreateInstance(&info, NULL, &c->instance)) == VK_ERROR_EXTENSION_NOT_PRESENT &&
+               info.flags)
+            info.flags = info.enabledExtensionCount = 0; /* of loaders before 1.3.207 */
         if (code == VK_ERROR_INCOMPATIBLE_DRIVER) return no_driver(why); /* as loaders answer without any */
         TRY(checked(c, code, "creating the Vulkan instance", why));
     }
@@ -849,7 +839,7 @@ static vknn_status open_context(vknn_context *c, vknn_message *why) {
             "instance, physical_device, logical_device and queue: give all of them or none");
     TRY(make_instance(c, why));
     TRY(pick_device(c, why));
-    TRY(list_extensions(c, c->physical, &c->facts, why));
+    TRY(list_extensions(c, &c->facts, why));
     read_facts(c, c->physical, &c->facts);
     if (c->facts.family == VKB_NONE)
         FAIL(VKNN_ERROR_DEVICE, "%s has no Vulkan 1.1", c->facts.base.deviceName);
@@ -874,8 +864,8 @@ static vknn_context *new_context(const vknn_context_options *options) {
     if (!c) return NULL;
     if (options) c->options = *options;
     c->holders = 1;
-    MUTEX(init, &c->lock);
-    MUTEX(init, &c->sharing);
+    MUTEX_INIT(&c->lock);
+    MUTEX_INIT(&c->sharing);
     return c;
 }
 
@@ -950,15 +940,19 @@ vknn_status vknn_devices(const vknn_context_options *options, char **into, vknn_
 
 /* ---- Which plan ---- */
 
+static uint32_t view_of(const bundle *b, const vkb_step *s, uint32_t binding) {
+    return b->slots[b->pipelines[s->pipeline].first_slots + binding].view;
+}
+
 /* How many of a plan's needs the device does not meet; `text` tells which, each behind a comma. */
 static uint32_t lacks(const vknn_context *c, const bundle *b, const vkb_plan *p, char *text, size_t room) {
     static const char features[] = "16-bit storage\0float16\0int8\0int16\0int64\0float64\0"
         "8-bit storage\0integer dot products\0cooperative matrices\0full subgroups\0subgroups\0"
         "subgroup votes\0subgroup arithmetic\0subgroup ballots\0subgroup shuffles\0"
         "relative subgroup shuffles\0float16 dot products\0the Vulkan memory model\0"
-        "the Vulkan memory model's device scope\0an ability that this runner does not know";
-    const char *feature = features;
+        "the Vulkan memory model's device scope\0";
     static const char axes[] = "xyz";
+    uint64_t missing = p->features & ~c->features;
     const VkPhysicalDeviceLimits *l = &c->facts.base.limits;
     const VkPhysicalDeviceSubgroupSizeControlProperties *s = &c->facts.control;
     uint64_t most = p->arenas[0] > p->arenas[1] ? p->arenas[0] : p->arenas[1];
@@ -990,10 +984,8 @@ static uint32_t lacks(const vknn_context *c, const bundle *b, const vkb_plan *p,
             p->group_count[i] > l->maxComputeWorkGroupCount[i])
             LACKS("%u workgroups of %u in %c (not %u of %u)", p->group_count[i], p->group_size[i], axes[i],
                   l->maxComputeWorkGroupCount[i], l->maxComputeWorkGroupSize[i]);
-    for (int i = 0; i < 64; i++) {
-        if (p->features & ~c->features & UINT64_C(1) << i) LACKS("%s", feature);
-        if (i < 19) feature += strlen(feature) + 1;
-    }
+    for (const char *feature = features; *feature; feature += strlen(feature) + 1, missing >>= 1)
+        if (missing & 1) LACKS("%s", feature);
     if (p->storage_alignment % l->minStorageBufferOffsetAlignment ||
         p->texel_alignment % l->minTexelBufferOffsetAlignment)
         LACKS("buffers at multiples of %u bytes, texels of %u", p->storage_alignment, p->texel_alignment);
@@ -1016,8 +1008,7 @@ static uint32_t lacks(const vknn_context *c, const bundle *b, const vkb_plan *p,
     for (uint32_t i = p->first_steps; i < p->first_steps + p->steps; i++) {
         const vkb_step *step = &b->steps[i];
         for (uint32_t k = 0; step->kind == VKB_STEP_DISPATCH && k < step->bindings; k++) {
-            uint32_t view = b->slots[b->pipelines[step->pipeline].first_slots + k].view;
-            uint32_t format = b->bindings[step->first_bindings + k].format,
+            uint32_t view = view_of(b, step, k), format = b->bindings[step->first_bindings + k].format,
                      storage = view == VK_DESCRIPTOR_TYPE_STORAGE_TEXEL_BUFFER;
             VkFormatProperties f;
             if (view == VK_DESCRIPTOR_TYPE_STORAGE_BUFFER || last[storage] == format)
@@ -1143,10 +1134,9 @@ static int same_pipeline(const shared *s, const use *a, const use *b) {
 static uint64_t rounded(uint64_t bytes, uint64_t to) { return (bytes + to - 1) / to * to; }
 
 static void free_block(vknn_context *c, block *k) {
-    const block empty = {.bytes = k->bytes};
     c->vk.DestroyBuffer(c->device, k->buffer, NULL);
     c->vk.FreeMemory(c->device, k->memory, NULL);
-    *k = empty;
+    *k = (block){.bytes = k->bytes};
 }
 
 /* A buffer of the block's bytes with memory of its own. What of it was made, free_block frees. */
@@ -1233,11 +1223,8 @@ static vknn_status shelve(vknn_net *net, use *u, shelf **last, uint64_t most) {
     NET(net);
     weight *w = weight_of(u);
     if (!*last || (*last)->block.bytes + u->bytes > most) {
-        if (!(*last = zeros(&c->options, sizeof **last))) {
-            drop_weight(c, u);
-            NO_MEMORY;
-        }
-        MUTEX(init, &(*last)->lock);
+        if (!(*last = zeros(&c->options, sizeof **last))) NO_MEMORY; /* no other net takes one of no bytes */
+        MUTEX_INIT(&(*last)->lock);
     }
     w->in = *last;
     w->offset = w->in->block.bytes;
@@ -1302,8 +1289,7 @@ static vknn_status place_weights(vknn_net *net, uint64_t limit) {
 }
 
 static place place_of(const use *u) {
-    const place at = {&weight_of(u)->in->block, weight_of(u)->offset};
-    return at;
+    return (place){&weight_of(u)->in->block, weight_of(u)->offset};
 }
 
 static vknn_status make_memory(vknn_net *net, const vknn_net_options *o) {
@@ -1587,16 +1573,12 @@ static vknn_status make_pipeline(vknn_net *net, uint32_t index, pipeline *made, 
             .pSpecializationInfo = &constants}};
     VkResult result;
     char what[160];
-    for (uint32_t i = 0; i < p->slots; i++) {
-        const VkDescriptorSetLayoutBinding slot = {
+    for (uint32_t i = 0; i < p->slots; i++)
+        slots[i] = (VkDescriptorSetLayoutBinding){
             i, (VkDescriptorType)b->slots[p->first_slots + i].view, 1, VK_SHADER_STAGE_COMPUTE_BIT, NULL};
-        slots[i] = slot;
-    }
-    for (uint32_t i = 0; i < p->constants; i++) {
-        const VkSpecializationMapEntry entry = {b->constants[p->first_constants + i].id,
+    for (uint32_t i = 0; i < p->constants; i++)
+        entries[i] = (VkSpecializationMapEntry){b->constants[p->first_constants + i].id,
             (uint32_t)(i * sizeof(vkb_constant) + offsetof(vkb_constant, word)), 4};
-        entries[i] = entry;
-    }
     snprintf(what, sizeof what, "making the pipeline of %.100s", bundle_string(b, p->kernel));
     VK(what, CreateDescriptorSetLayout(c->device, &set, NULL, &made->set));
     VK(what, CreatePipelineLayout(c->device, &layout, NULL, &made->layout));
@@ -1646,7 +1628,7 @@ static uint32_t join_pipelines(vknn_net *net) {
         if (net->steps[i].kind != VKB_STEP_DISPATCH || u->of) continue;
         if (!join(net, &c->pipelines, u, index, sizeof(pipeline), same_pipeline)) return UINT32_MAX;
         if (u->next) continue;
-        MUTEX(init, &pipeline_of(net, &net->steps[i])->lock);
+        MUTEX_INIT(&pipeline_of(net, &net->steps[i])->lock);
         made++;
     }
     return made;
@@ -1668,10 +1650,6 @@ static vknn_status make_pipelines(vknn_net *net) {
     for (uint32_t i = 0; i < started; i++) thread_join(threads[i]);
     if (j.status) FAIL(j.status, "%s", j.message.text);
     return VKNN_OK;
-}
-
-static uint32_t view_of(const bundle *b, const vkb_step *s, uint32_t binding) {
-    return b->slots[b->pipelines[s->pipeline].first_slots + binding].view;
 }
 
 static vknn_status bind_buffers(vknn_net *net) {
@@ -1736,14 +1714,12 @@ static void copy_ports(vknn_net *net, VkCommandBuffer to, uint32_t direction) {
     if (direction == VKNN_OUTPUT) barrier(c, to, 0);
     for (uint32_t i = 0; i < net->plan->ports; i++) {
         const vkb_port *p = &net->ports[i];
-        const place on_device = net->places[p->buffer], on_host = {staging, on_device.offset};
+        const place on_device = net->places[p->buffer];
+        const place ends[] = {{staging, on_device.offset}, on_device};
         if (p->direction != direction) continue;
-        if (direction == VKNN_OUTPUT) copy(c, to, on_device, on_host, port_bytes(p));
-        else copy(c, to, on_host, on_device, port_bytes(p));
-        if (p->count != VKB_NONE) {
-            const place counted = {staging, net->places[p->count].offset};
-            copy(c, to, net->places[p->count], counted, 4);
-        }
+        copy(c, to, ends[direction], ends[!direction], port_bytes(p));
+        if (p->count != VKB_NONE)
+            copy(c, to, net->places[p->count], (place){staging, net->places[p->count].offset}, 4);
     }
     if (direction == VKNN_INPUT) barrier(c, to, 0);
 }
@@ -1773,16 +1749,14 @@ static void record_step(vknn_net *net, VkCommandBuffer to, uint32_t index) {
 }
 
 /* The commands of each submit, with timestamps around each step where queries are given. */
-static vknn_status record(
-    vknn_net *net, VkCommandBuffer *commands, VkSubmitInfo *infos, VkQueryPool queries) {
+static vknn_status record(vknn_net *net, VkQueryPool queries) {
     NET(net);
     uint32_t step = 0;
+    net->recorded = 0;
     for (uint32_t i = 0; i < net->submits; i++) {
-        const VkSubmitInfo info = {
-            .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands[i]};
         const uint32_t end = net->plan->submits ? net->file.submits[net->plan->first_submits + i].end
                                                 : net->plan->steps;
-        const VkCommandBuffer to = commands[i];
+        const VkCommandBuffer to = net->commands[i];
         TRY(begin(net, to));
         if (!i && queries) c->vk.CmdResetQueryPool(to, queries, 0, 2 * net->plan->steps);
         if (!i) copy_ports(net, to, VKNN_INPUT);
@@ -1802,8 +1776,10 @@ static vknn_status record(
             barrier(c, to, 1);
         }
         VK("recording commands", EndCommandBuffer(to));
-        infos[i] = info;
+        net->infos[i] = (VkSubmitInfo){.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+            .commandBufferCount = 1, .pCommandBuffers = &net->commands[i]};
     }
+    net->recorded = !queries; /* which go when they were read */
     return VKNN_OK;
 }
 
@@ -1849,7 +1825,7 @@ static vknn_status open_net(
     TRY(load_weights(net, c->unified && !o->staged));
     TRY(make_pipelines(net));
     TRY(bind_buffers(net));
-    TRY(record(net, net->commands, net->infos, VK_NULL_HANDLE));
+    TRY(record(net, VK_NULL_HANDLE));
     TRY(vknn_reset(net));
     net->limit = limit;
     /* The weights are on the device. */
@@ -2064,13 +2040,16 @@ vknn_status vknn_borrow(
 
 /* ---- Runs ---- */
 
-static vknn_status start(vknn_net *net, const VkSubmitInfo *infos) {
-    TRY(finish(net, 0)); /* an earlier run that was given up on */
+static vknn_status start(vknn_net *net) {
     TRY(synchronized(net, net->host[VKNN_INPUT], 1));
-    return go(net, 0, net->submits, infos);
+    return go(net, 0, net->submits, net->infos);
 }
 
-vknn_status vknn_submit(vknn_net *net) { return start(net, net->infos); }
+vknn_status vknn_submit(vknn_net *net) {
+    TRY(finish(net, 0)); /* an earlier run that was given up on */
+    if (!net->recorded) TRY(record(net, VK_NULL_HANDLE)); /* since a profile */
+    return start(net);
+}
 
 vknn_status vknn_wait(vknn_net *net) {
     TRY(finish(net, 0));
@@ -2087,35 +2066,23 @@ void vknn_cancel(vknn_net *net) {
 }
 
 static double element(uint32_t type, const uint8_t *at) {
-    union {
-        float f;
-        double d;
-        uint16_t u16;
-        int16_t i16;
-        uint32_t u32;
-        int32_t i32;
-        uint64_t u64;
-        int64_t i64;
-    } v;
-    memcpy(&v, at, element_bytes[type]);
-    switch (type) {
-    case VKB_TYPE_FLOAT32: return v.f;
-    case VKB_TYPE_INT8: return (int8_t)*at;
-    case VKB_TYPE_INT16: return v.i16;
-    case VKB_TYPE_UINT16: return v.u16;
-    case VKB_TYPE_INT32: return v.i32;
-    case VKB_TYPE_UINT32: return v.u32;
-    case VKB_TYPE_INT64: return (double)v.i64;
-    case VKB_TYPE_UINT64: return (double)v.u64;
-    case VKB_TYPE_FLOAT64: return v.d;
-    case VKB_TYPE_FLOAT16: {
-        int exponent = v.u16 >> 10 & 31, fraction = v.u16 & 1023;
-        double size = exponent == 31 ? (fraction ? NAN : INFINITY)
-                                     : ldexp(fraction + 1024 * !!exponent, exponent + !exponent - 25);
-        return v.u16 >> 15 ? -size : size;
+    const uint32_t size = element_bytes[type];
+    const int is_signed = type == VKB_TYPE_INT8 || type == VKB_TYPE_INT16 || type == VKB_TYPE_INT32 ||
+                          type == VKB_TYPE_INT64;
+    const uint64_t sign = (uint64_t)is_signed << (8 * size - 1);
+    uint64_t bits = 0;
+    double wide;
+    float narrow;
+    memcpy(&bits, at, size); /* little endian, as all of a bundle */
+    if (type == VKB_TYPE_FLOAT64) return memcpy(&wide, at, sizeof wide), wide;
+    if (type == VKB_TYPE_FLOAT32) return memcpy(&narrow, at, sizeof narrow), narrow;
+    if (type == VKB_TYPE_FLOAT16) {
+        int exponent = bits >> 10 & 31, fraction = bits & 1023;
+        wide = exponent == 31 ? (fraction ? NAN : INFINITY)
+                              : ldexp(fraction + 1024 * !!exponent, exponent + !exponent - 25);
+        return bits >> 15 ? -wide : wide;
     }
-    default: return *at; /* uint8, bool */
-    }
+    return is_signed ? (double)(int64_t)((bits ^ sign) - sign) : (double)bits;
 }
 
 /* How many elements of an output are off; the rest of its line, or of its object in JSON. */
@@ -2267,16 +2234,15 @@ static vknn_status write_profile(vknn_net *net, uint32_t runs, const double *tim
     return given(&t, into, why);
 }
 
-static vknn_status measure(vknn_net *net, uint32_t runs, VkQueryPool queries, VkCommandBuffer *commands,
-    VkSubmitInfo *infos, double *times) {
+static vknn_status measure(vknn_net *net, uint32_t runs, VkQueryPool queries, double *times) {
     NET(net);
     const uint64_t mask = UINT64_MAX >> (64 - c->facts.timestamp_bits);
-    TRY(record(net, commands, infos, queries));
+    TRY(record(net, queries));
     for (uint32_t run = 0; run < runs; run++) {
         uint64_t first = 0, ticks;
         VkResult code;
         int any = 0;
-        TRY(start(net, infos));
+        TRY(start(net));
         TRY(vknn_wait(net));
         for (uint32_t i = 0; i < 2 * net->plan->steps; i++) {
             if (net->steps[i / 2].kind == VKB_STEP_BARRIER) continue;
@@ -2298,27 +2264,16 @@ static vknn_status profile(vknn_net *net, uint32_t runs, char **json) {
     const VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
         .queryType = VK_QUERY_TYPE_TIMESTAMP,
         .queryCount = 2 * net->plan->steps + !net->plan->steps};
-    const VkCommandBufferAllocateInfo request = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-        .commandPool = net->commands_pool, .commandBufferCount = net->submits};
     VkQueryPool queries;
-    VkCommandBuffer *commands;
-    VkSubmitInfo *infos;
     double *times;
     vknn_status status;
     TRY(ready(net));
     if (!runs) FAIL(VKNN_ERROR_ARGUMENT, "a profile takes one run at least");
     if (!c->facts.timestamp_bits) FAIL(VKNN_ERROR_DEVICE, "%s has no timestamps", c->facts.base.deviceName);
-    KEEP(commands, net->submits);
-    KEEP(infos, net->submits);
     KEEP(times, 2 * (uint64_t)net->plan->steps);
     VK("making a query pool", CreateQueryPool(c->device, &info, NULL, &queries));
-    status = checked(
-        c, c->vk.AllocateCommandBuffers(c->device, &request, commands), "allocating command buffers", why);
-    if (!status) {
-        status = measure(net, runs, queries, commands, infos, times);
-        settle(net);
-        c->vk.FreeCommandBuffers(c->device, net->commands_pool, net->submits, commands);
-    }
+    status = measure(net, runs, queries, times);
+    settle(net);
     c->vk.DestroyQueryPool(c->device, queries, NULL);
     return status ? status : write_profile(net, runs, times, json);
 }

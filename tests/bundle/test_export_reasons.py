@@ -40,7 +40,8 @@ def branching(folder: Path) -> Path:
 
 def test_a_branch_on_data(tmp_path: Path) -> None:
     [reason] = reasons(branching(tmp_path))
-    assert "If" in reason and "--outputs" in reason and "--fixed" in reason
+    assert "If" in reason and "--outputs" in reason
+    assert reason.endswith("fix with --fixed the inputs that decide: 'c'")
 
 
 def test_a_branch_whose_condition_is_fixed(tmp_path: Path) -> None:
@@ -85,6 +86,11 @@ def test_every_layer_is_named(tmp_path: Path) -> None:
     assert "Exp" in text and "float64" in text
     assert "MatMul" in text and "computed at run time" in text
     assert len(told) >= 4
+    [places] = [reason for reason in told if "NonZero" in reason]
+    assert places.endswith("the inputs that decide: 'x'")
+    [rest] = [reason for reason in told if "loops, branches" in reason]
+    assert rest.endswith("the inputs that decide, some of 'x', 'q'")
+    assert "value:" not in text  # a name of vknn's own
 
 
 def test_strings(tmp_path: Path) -> None:
@@ -250,8 +256,10 @@ def test_a_sequence_as_input_is_told(tmp_path: Path) -> None:
     """And no shape is asked for, which would not do."""
     nodes = [node("ConcatFromSequence", "s", "y", axis=0)]
     path = save(model(graph(nodes, [sequence("s")], [value("y", None)])), tmp_path)
-    [reason] = reasons(path)
-    assert reason == "input 's' is a sequence: make its elements inputs of their own"
+    lists = {"s": [np.float32([1, 2]), np.float32([1])]}
+    for options in ({}, {"example": lists}, {"fixed": lists}):
+        [reason] = reasons(path, **options)
+        assert reason == "input 's' is a sequence: make its elements inputs of their own"
 
 
 def test_what_is_no_array_is_told(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def rules() -> set[tuple[str, str]]:
     command = [check_program.compiler(), "-E", "-P", str(check_program.RUNNER / "check.c")]
     made = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     made = re.sub(r"\s+", " ", made)
-    call = r'return damaged\(b, why, [^"]*?, "([^"]+)", \(uint64_t\)[^"]*?, ("[^"]*"|fault)\)'
+    call = r'return damaged\(b, [^"]*?, "([^"]+)", \(uint64_t\)[^"]*?, ("[^"]*"|fault)\)'
     found = {(field, rule.strip('"')) for field, rule in re.findall(call, made)}
     faults = re.findall(r'(?:return|NULL :|\?) ("that [^"]+")', made)
     return {pair for pair in found if pair[1] != "fault"} | {

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests import coreml_writer
 from tests.bundle.porting import Ported, port_session
+from tests.formats.tflite.resource_nets import totals
 from tests.helpers import shared_device, skip_without_half
 from tests.tflite_writer import Net
 
@@ -15,6 +17,7 @@ import vknn
 from vknn.bundle import schema
 from vknn.bundle.schema import NONE
 from vknn.bundle.tables import Tables
+from vknn.errors import ExportError
 from vknn.plan import Role
 from vknn.session import engine_of
 
@@ -91,3 +94,20 @@ def test_records_of_states() -> None:
     (row,) = np.array(tables.rows[schema.STATE], schema.STATE.dtype)
     assert (row["input"], row["output"], row["nbytes"]) == (state.input, state.output, 80)
     assert row["blob"] == NONE  # zeros
+
+
+def test_variables_are_told_by_the_files_names(tmp_path: Path) -> None:
+    """Not by those that a session keeps them by; nor is it one whether a CALL_ONCE has run.
+
+    A network that is cut behind what a variable held is refused, too: its graph, that of a first
+    run, has a constant there.
+    """
+    path = tmp_path / "net.tflite"
+    path.write_bytes(totals().file())
+    for outputs in (None, ["sum"]):
+        with pytest.raises(ExportError) as caught:
+            vknn.export(path, tmp_path / "net.vkb", outputs=outputs)
+        assert caught.value.reasons == (
+            "variable 'v' has no value before a run gives it one, and of any type: make it an "
+            "input and an output of the model",
+        )

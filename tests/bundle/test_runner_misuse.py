@@ -99,12 +99,10 @@ def test_any_layout_in_memory_goes(runner: Runner) -> None:
         assert np.array_equal(runner.run({"data": array})["y"], np.maximum(DATA, 0))
 
 
-@pytest.mark.parametrize("runs", [-1, 1.5, "3", None, (1 << 32) + 1])
+@pytest.mark.parametrize("runs", [-1, 0, 1.5, "3", None, (1 << 32) + 1])
 def test_profiles_of_absurd_runs(runner: Runner, runs: Any) -> None:
-    with pytest.raises(InputError, match="runs="):
+    with pytest.raises(InputError, match="runs=.* from 1 to 1,000,000"):
         runner.profile(runs)
-    with pytest.raises(InputError, match="one run at least"):
-        runner.profile(0)
 
 
 def test_a_closed_runner_says_so(library: Path) -> None:

@@ -56,9 +56,11 @@ BUNDLE_EXPORTS = {
         "bundle/test_export_reasons.py::test_tensors_without_elements"
     ),
     "{}: its shapes hang on data that are computed at run time; {}, or fix with --fixed the "
-    "input that decides": ("bundle/test_export_reasons.py::test_every_layer_is_named"),
+    "inputs that decide: {}": ("bundle/test_export_reasons.py::test_every_layer_is_named"),
     "{}: loops, branches or computed shapes, of which data decide how they go on; {}, or fix "
-    "with --fixed the inputs that decide": ("bundle/test_export_reasons.py::test_a_branch_on_data"),
+    "with --fixed the inputs that decide{} {}": (
+        "bundle/test_export_reasons.py::test_a_branch_on_data"
+    ),
     "output {} is not made by the plan: a step on the host, or behind sizes that data decide, "
     "makes it; cut the network before (--outputs)": (
         "bundle/test_ports.py::test_what_the_plan_does_not_make_is_named"

@@ -15,7 +15,14 @@ import numpy as np
 from vknn import __version__, environment, gc_pause
 from vknn.bundle.modules import swept_keys
 from vknn.bundle.needs import Needs
-from vknn.bundle.network import Network, array_of, check_names, cut, shapes_text
+from vknn.bundle.network import (
+    Network,
+    array_of,
+    check_names,
+    check_sequences,
+    cut,
+    shapes_text,
+)
 from vknn.bundle.plans import Portrait, add_plan, check_pipelines
 from vknn.bundle.precisions import plan_options
 from vknn.bundle.schema import Feature
@@ -157,8 +164,10 @@ def export(
         ThreadPoolExecutor(1, "vknn-export") as pool,
     ):
         tables, told, reasons = Tables(pool), [], {}
+        signed = by_signature(session, signature)
+        check_sequences(signed)
         networks = [
-            Network(by_signature(session, signature), shape, dict(fixed or {}), one)
+            Network(signed, shape, dict(fixed or {}), one)
             for shape, one in zip(sets, _examples(example, sets), strict=True)
         ]
         for target, usable in zip(wanted, own, strict=True):
@@ -191,7 +200,7 @@ def _add(
     if options.layers is not None:
         check_layers(graph, options.layers)
     if names is not None:
-        cut(graph, names, network.model.state)
+        cut(graph, names, {*network.model.state, *network.model.variables})
     dtypes = {name: value.type.dtype for name, value in graph.outputs.items()}
     graph, plan = planned(graph, target.limits, options)
     tables.sum_ahead(plan.constants.values())

@@ -158,9 +158,6 @@ class Network:
     def _check_names(self) -> None:
         """Check that shapes and arrays are of inputs that there are, and of ranks they can have."""
         specs = {spec.name: spec for spec in self._session.inputs}
-        lists = [a_sequence("input", name) for name in specs if name in self.model.sequences]
-        if lists:
-            raise ExportError(lists)
         for what, names in (("shape", self._shapes), ("array", {**self._fixed, **self._given})):
             for name in names:
                 if name not in specs:
@@ -200,6 +197,13 @@ class Network:
             )
 
 
+def check_sequences(session: Session) -> None:
+    """Check that no input is a list of arrays. Raises ExportError."""
+    names = [spec.name for spec in session.inputs if spec.name in session.model.sequences]
+    if names:
+        raise ExportError([a_sequence("input", name) for name in names])
+
+
 def array_of(name: str, given: Any) -> np.ndarray:
     """The array of an input. Raises InputError for what is none."""
     try:
@@ -212,7 +216,8 @@ def cut(graph: Graph, names: Sequence[str], state: Container[str]) -> None:
     """A graph made to end in these outputs alone, and in its ``state``.
 
     Outputs and blobs can be had; a text that is none of these is several names, by comma. What a
-    continuation would go on with is left out. Raises InputError for other names and for none.
+    continuation would go on with is left out. Variables are part of ``state``: what reads one is
+    constant in the graph of a first run alone. Raises InputError for other names and for none.
     """
     known = {**graph.blobs, **graph.outputs}
     names = [part for name in names for part in ([name] if name in known else name.split(","))]

@@ -155,6 +155,8 @@ class _Porting:
         if name in self.model.state:
             self._state(name, value)
             return
+        if self.model.variables.get(name) == "":
+            return  # it counts for variables of the file's own, which are refused
         self._check_name(name, "output")
         port = self._results.get(value.name) if self._is_made(value) else None
         if port is None and self._is_made(value):
@@ -253,8 +255,8 @@ class _Porting:
         if name in self.model.variables:
             raise ExportError(
                 [
-                    f"variable {name!r} has no value before a run gives it one, and of any type: "
-                    "make it an input and an output of the model"
+                    f"{self.model.variables[name]} has no value before a run gives it one, and of "
+                    "any type: make it an input and an output of the model"
                 ]
             )
         if "\0" in name:

@@ -282,9 +282,9 @@ class Runner:
     def profile(self, runs: int = 10) -> str:
         """Times of each step as JSON, the means of so many runs, for ``vknn report``.
 
-        Raises DeviceError where the device has no timestamps, InputError for no, or absurd, runs.
+        Raises DeviceError where the device has no timestamps, InputError for no or absurd runs.
         """
-        count = options.whole("runs", runs, _MOST_RUNS)
+        count = options.whole("runs", runs, _MOST_RUNS, least=1)
         with self._lock:
             self._open()
             text = ctypes.c_void_p()

@@ -25,14 +25,14 @@ def text(name: str, value: object) -> bytes | None:
     return found
 
 
-def whole(name: str, value: object, most: int) -> int:
+def whole(name: str, value: object, most: int, least: int = 0) -> int:
     """A number that C's type holds, where ctypes would cut it."""
     try:
         found = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         found = -1
-    if not 0 <= found <= most:
-        raise InputError(f"{name}={value!r}: expected a whole number from 0 to {most:,}")
+    if not least <= found <= most:
+        raise InputError(f"{name}={value!r}: expected a whole number from {least} to {most:,}")
     return found
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from vknn.bundle.ends import narrowed
 from vknn.errors import ExportError, UnsupportedLayerError
-from vknn.graph import Graph, Node
+from vknn.graph import Graph, Node, Value
 from vknn.lowering import LoweringOptions, WeightCache
 from vknn.lowering.choose.candidates import kernel_switch
 from vknn.partition import Partition
@@ -70,7 +70,9 @@ def _obstacles(parts: Partition, limits: DeviceLimits) -> Iterator[str]:
     """Reasons why a graph is not one plan."""
     graph = parts.graph
     inputs = {value.name: value for value in graph.inputs}
-    for what, values in (("input", inputs), ("output", graph.outputs)):
+    # What a continuation goes on with has names that no user knows.
+    outputs = graph.outputs if graph.continuation is None else {}
+    for what, values in (("input", inputs), ("output", outputs)):
         for name, value in values.items():
             if value.constant is None and not value.type.dtype.on_device:
                 fix = "fix it with --fixed, " if what == "input" else ""
@@ -84,17 +86,53 @@ def _obstacles(parts: Partition, limits: DeviceLimits) -> Iterator[str]:
         if parts.placement[node] == "host" and node not in parts.deferred:
             yield f"{node.origin}: {_why_host(node, limits)}"
     for node in parts.deferred:
+        sources = _inputs_of(graph, _open_shapes(graph, node))
         yield (
             f"{node.origin}: its shapes hang on data that are computed at run time; {_CUT}, or fix "
-            "with --fixed the input that decides"
+            f"with --fixed the inputs that decide: {sources}"
         )
     if graph.continuation is not None:
         counts = Counter(graph.continuation.layers)
         layers = ", ".join(f"{n} {name}" if n > 1 else name for name, n in counts.items())
+        known = graph.continuation.decided_by
+        sources = _inputs_of(graph, [graph.outputs[n] for n in known or graph.continuation.takes])
         yield (
             f"{layers or 'its end'}: loops, branches or computed shapes, of which data decide how "
             f"they go on; {_CUT}, or fix with --fixed the inputs that decide"
+            f"{':' if known else ', some of'} {sources}"
         )
+
+
+def _open_shapes(graph: Graph, node: Node) -> list[Value]:
+    """What nodes of static inputs and open results read, on which a node's shapes hang."""
+    makers, found = graph.producers(), list[Value]()
+    for source in _behind(makers, node.inputs):
+        given = [v for v in source.inputs if v is not None]
+        if all(v.type.is_static for v in given) and any(
+            not v.type.is_static for v in source.outputs
+        ):
+            found += given
+    return found or [v for v in node.inputs if v is not None]
+
+
+def _behind(makers: Mapping[Value, Node], values: Iterable[Value | None]) -> list[Node]:
+    """The nodes of which values are made, directly or by others."""
+    found: dict[Node, None] = {}
+    waiting = list(values)
+    for value in waiting:
+        node = None if value is None else makers.get(value)
+        if node is not None and node not in found:
+            found[node] = None
+            waiting += node.inputs
+    return list(found)
+
+
+def _inputs_of(graph: Graph, values: Sequence[Value]) -> str:
+    """Names of the graph's inputs that values are made of, in its order."""
+    nodes = _behind(graph.producers(), values)
+    read = {*values, *(v for node in nodes for v in node.inputs)}
+    names = [repr(v.name) for v in graph.inputs if v in read]
+    return ", ".join(names) or "none is an input"
 
 
 def _why_host(node: Node, limits: DeviceLimits) -> str:

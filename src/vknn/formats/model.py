@@ -128,7 +128,8 @@ class Model(ABC):
     signatures: Mapping[str, Any] = MappingProxyType({})
     #: Names of further state, which has no value at first, and whose type may change with each run:
     #: inputs of the graph where :meth:`build` is given their types, outputs where it assigns them.
-    variables: frozenset[str] = frozenset()
+    #: Each with what errors call it; nothing where it is none of the file's own.
+    variables: Mapping[str, str] = MappingProxyType({})
 
     @property
     def keeps_state(self) -> bool:

@@ -146,11 +146,13 @@ class Continuation(ABC):
 
     Loops and branches, and shapes that are computed at run time: a format builds its graph up to
     such a place and leaves what follows to a continuation, which is shown the arrays. ``takes``
-    names the outputs of its graph that it is shown, ``layers`` the types of the file's layers that
-    follow, as far as they are known before.
+    names the outputs of its graph that it is shown, ``decided_by`` those whose data decide, where
+    the format tells them apart, ``layers`` the types of the file's layers that follow, as far as
+    they are known before.
     """
 
     takes: tuple[str, ...]
+    decided_by: tuple[str, ...] = ()
     layers: tuple[str, ...] = ()
 
     @abstractmethod

@@ -88,6 +88,7 @@ class NetworkContinuation(Continuation):
 
     def __post_init__(self) -> None:
         self.takes = tuple(blob_port(b) for b in self.live)
+        self.decided_by = tuple(blob_port(b) for b in self.end.decisive if b in self.live)
         ahead = [
             layer.type
             for frame in self.end.stack

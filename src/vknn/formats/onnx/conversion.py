@@ -292,6 +292,7 @@ class _Continuation(Continuation):
 
     def __post_init__(self) -> None:
         self.takes = tuple(self.names.values())
+        self.decided_by = tuple(self.names[value] for value in self.decisive)
         nodes = (s.node for s in reversed(self.steps) if isinstance(s, NodeStep))
         self.layers = tuple(node.type for node in nodes)
 

@@ -253,6 +253,7 @@ class _Continuation(Continuation):
 
     def __post_init__(self) -> None:
         self.layers = tuple(layer.type for layer in self.source.net.layers[self.position :])
+        self.decided_by = (_DECISIVE,) if self.decisive is not None else ()
 
     def resume(self, arrays: Mapping[str, np.ndarray], call: Call) -> Arrays:
         given = dict(self.given)

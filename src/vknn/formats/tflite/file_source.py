@@ -31,7 +31,7 @@ class FileSource:
     @functools.cached_property
     def state_names(self) -> frozenset[str]:
         """Names of all that a session keeps from run to run, but for variable tensors."""
-        return self.resources.names | frozenset(self.generators)
+        return frozenset((*self.resources.names, *self.generators))
 
     def place(self, graph: SubgraphRecord, operator: OperatorRecord) -> str:
         """Index, type, subgraph and output of an operator, for error messages."""

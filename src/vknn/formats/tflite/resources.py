@@ -44,7 +44,8 @@ class Resources:
     """The resources of a file by number, and the names of its state.
 
     Attributes:
-        names: Names of all state.
+        names: Names of all state, each with what errors call it; none for whether a CALL_ONCE
+            has run, which is nothing of the file's.
     """
 
     def __init__(self, record: ModelRecord) -> None:
@@ -57,9 +58,8 @@ class Resources:
         for graph in record.subgraphs:
             for operator in graph.operators:
                 self._note(operator)
-        self.names = frozenset(
-            (*(name for found in self._all for name in found.states), *self._once.values())
-        )
+        self.names = {name: found.label for found in self._all for name in found.states}
+        self.names |= dict.fromkeys(self._once.values(), "")
 
     def number(self, operator: OperatorRecord) -> int:
         """Number of the resource that a VAR_HANDLE or HASHTABLE stands for."""

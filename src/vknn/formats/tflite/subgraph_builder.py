@@ -257,6 +257,7 @@ class _Continuation(Continuation):
 
     def __post_init__(self) -> None:
         self.takes = (*(port(i) for i in self.live), *self.held)
+        self.decided_by = tuple(port(i) for i in self.decisive if i in self.live)
         self.layers = tuple(o.type for o in self.graph.operators[self.position :])
 
     def resume(self, arrays: Mapping[str, np.ndarray], call: Call) -> Arrays:
