@@ -50,7 +50,8 @@ def results(
     graph = single_op_graph(op, arrays, constants)
     feeds = {f"x{i}": a for i, a in enumerate(arrays) if a is not None and i not in constants}
     found = candidates(graph.nodes[0], limits(kind), OPTIONS)
-    names = [c.name for c in found if not c.name.startswith(SINGLE)]
+    parts = {c.name: c.name.split("-") for c in found}
+    names = [name for name in parts if not any(p.startswith(SINGLE) for p in parts[name])]
     assert names
     for name in names:
         options = dataclasses.replace(OPTIONS, algorithm=name)
