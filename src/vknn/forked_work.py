@@ -97,7 +97,7 @@ class Forked:
                     return dict(said)
                 end = end if noted is None else _after(noted(said[0]))
                 continue
-            left = None if end is None else max(0.0, end - time.monotonic())
+            left = None if end is None else max(0.0, end - time.perf_counter())
             ready, _, _ = select.select([self._answers], [], [], left)
             if not ready:
                 self.close()
@@ -137,4 +137,4 @@ class Forked:
 
 
 def _after(seconds: float | None) -> float | None:
-    return None if seconds is None else time.monotonic() + seconds
+    return None if seconds is None else time.perf_counter() + seconds

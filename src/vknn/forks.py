@@ -58,7 +58,9 @@ def renew(owner: Any) -> None:
 
 
 def pause(begin: Callable[[float], None], end: Callable[[], None]) -> None:
-    """Note of a pause that forks need: ``begin(deadline)``, by ``time.monotonic``, and its ``end``.
+    """Note of a pause that forks need: ``begin(deadline)``, and its ``end``.
+
+    The deadline is one of ``time.perf_counter``.
 
     It begins with all of :func:`hold`'s locks taken, and ends in the parent only.
     """
@@ -66,11 +68,13 @@ def pause(begin: Callable[[float], None], end: Callable[[], None]) -> None:
 
 
 def _before() -> None:
-    end = time.monotonic() + WAIT_SECONDS
+    end = time.perf_counter() + WAIT_SECONDS
     _gate.acquire()
     _gate.wait_for(lambda: _blocks == getattr(_own, "blocks", 0), WAIT_SECONDS)
     _held.extend(
-        lock for lock in reversed(_locks) if lock.acquire(timeout=max(0.0, end - time.monotonic()))
+        lock
+        for lock in reversed(_locks)
+        if lock.acquire(timeout=max(0.0, end - time.perf_counter()))
     )
     for begin, _ in _pauses:
         begin(end)

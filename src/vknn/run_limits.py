@@ -31,7 +31,7 @@ class RunLimit:
     """End of the runs of an engine, before they are done; one object for one run after another.
 
     Attributes:
-        deadline: The time by ``time.monotonic`` at which the present run has to be done, or None.
+        deadline: When the present run has to be done, by ``time.perf_counter``, or None.
         seconds: What it was given.
         what: What has to be done by then, for the error's text.
         cancelled: Whether somebody wants it to end at once.
@@ -51,13 +51,13 @@ class RunLimit:
 
     def start(self, seconds: float) -> None:
         """Start of a run that may take so many seconds from now on."""
-        self.seconds, self.deadline = seconds, time.monotonic() + seconds
+        self.seconds, self.deadline = seconds, time.perf_counter() + seconds
 
     def check(self) -> None:
         """Check that the run may go on; raises RunCancelledError or RunTimeoutError."""
         if self.cancelled:
             raise RunCancelledError("the run was cancelled")
-        if self.deadline is not None and time.monotonic() >= self.deadline:
+        if self.deadline is not None and time.perf_counter() >= self.deadline:
             raise RunTimeoutError(
                 f"{self.what} was not done within {self.seconds:g} s; give it a longer timeout, or "
                 "raise VKNN_TIMEOUT (seconds)"

@@ -90,9 +90,9 @@ class Parent:
         while True:
             if self.interrupts():
                 os.kill(self.child, signal.SIGINT)
-            left = _LOOK if end is None else min(_LOOK, max(0.0, end - time.monotonic()))
+            left = _LOOK if end is None else min(_LOOK, max(0.0, end - time.perf_counter()))
             if not select.select([notes], [], [], left)[0]:
-                if end is not None and time.monotonic() >= end:
+                if end is not None and time.perf_counter() >= end:
                     os.kill(self.child, signal.SIGKILL)
                     self._reap()
                     return None
@@ -106,7 +106,7 @@ class Parent:
             *lines, data = (data + more).split(b"\n")
             for line in lines:
                 seconds = self.calls.noted(json.loads(line))
-                end = None if seconds is None else time.monotonic() + seconds
+                end = None if seconds is None else time.perf_counter() + seconds
 
     def _reap(self) -> int:
         return os.waitstatus_to_exitcode(os.waitpid(self.child, 0)[1])

@@ -32,7 +32,7 @@ class Stopping:
 
     def is_new(self, number: int) -> bool:
         """Whether a signal that comes now is not the last one once more."""
-        now, before = time.monotonic(), self._when
+        now, before = time.perf_counter(), self._when
         self._when = now
         return number != signal.SIGTERM or not before or now > before + _SAME_SECONDS
 

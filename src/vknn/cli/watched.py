@@ -165,12 +165,12 @@ class Calls:
         """A call that begins or ends; the seconds that are left of the oldest one's."""
         thread, device, work, begins = note
         if begins:
-            self._begun.append((thread, device, work, time.monotonic()))
+            self._begun.append((thread, device, work, time.perf_counter()))
         else:
             self._last = device, work
             places = [n for n, call in enumerate(self._begun) if call[0] == thread]
             del self._begun[places[-1]]
-        return self._begun[0][3] + self._seconds - time.monotonic() if self._begun else None
+        return self._begun[0][3] + self._seconds - time.perf_counter() if self._begun else None
 
     @property
     def device(self) -> str | None:

@@ -118,12 +118,12 @@ class _Budget:
         if endless or (steps is not None and steps < 1):
             raise InputError("time and number of steps of a search must be above 0")
         self.seconds, self.steps, self.taken = seconds, steps, 0
-        self.begun = time.monotonic()
+        self.begun = time.perf_counter()
 
     @property
     def spent(self) -> float:
         """Seconds since the search began."""
-        return time.monotonic() - self.begun
+        return time.perf_counter() - self.begun
 
     def take(self) -> bool:
         """Whether there is another step, which then is taken."""

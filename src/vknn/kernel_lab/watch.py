@@ -85,7 +85,7 @@ def watch(
             if stamp == before:
                 time.sleep(INTERVAL)
                 continue
-            begin = time.monotonic()
+            begin = time.perf_counter()
             if before is not None:
                 time.sleep(SETTLED)
                 if _stamp(lab.folder) != stamp:
@@ -118,7 +118,7 @@ class _Versions:
             raise
         except VknnError as failure:
             error = str(failure).strip()
-        return Watched(self._number, run, error, time.monotonic() - begin)
+        return Watched(self._number, run, error, time.perf_counter() - begin)
 
     def _run(self) -> LabRun:
         version = self._lab.version(self._device)

@@ -82,7 +82,7 @@ def bisect(
         vknn.InputError: As :func:`vknn.verify`.
         vknn.VknnError: The command cannot be run, or what :class:`vknn.Session` raises.
     """
-    started = time.monotonic()
+    started = time.perf_counter()
     check_uniform(precision, "bisect")
     if timeout <= 0:
         raise VknnError(f"timeout={timeout}: it must be above 0 seconds")
@@ -101,7 +101,7 @@ def bisect(
         case, failure = first_failing(judge, cases, Path(folder) / "whole", progress)
         runs = _Runs(judge, Path(folder), case, failure, progress or (lambda *_: None))
         report = runs.report(str(model), off | environment.disabled())
-    return dataclasses.replace(report, seconds=time.monotonic() - started)
+    return dataclasses.replace(report, seconds=time.perf_counter() - started)
 
 
 class _Runs:

@@ -28,7 +28,7 @@ class Search:
     """Search for the least case that fails as ``failure`` does.
 
     ``folder``: for candidates. ``keep`` is called with each that is better than those before it.
-    ``end``: ``time.monotonic`` from which on nothing more is tried.
+    ``end``: ``time.perf_counter`` from which on nothing more is tried.
     """
 
     judge: Judge
@@ -68,7 +68,7 @@ class Search:
 
     def check_time(self) -> None:
         """Check of the time. Raises OutOfTime."""
-        if time.monotonic() > self.end:
+        if time.perf_counter() > self.end:
             raise OutOfTime
 
 

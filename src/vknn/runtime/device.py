@@ -49,16 +49,16 @@ class Shared:
     def pause(self, deadline: float) -> bool:
         """Pause of all submits, begun when the driver has done what it was given; False: in vain.
 
-        By the ``deadline`` of ``time.monotonic`` it begins in any case.
+        By the ``deadline`` of ``time.perf_counter`` it begins in any case.
         """
         core = self.core
-        if core.lost is not None or not core.pause(max(0.0, deadline - time.monotonic())):
+        if core.lost is not None or not core.pause(max(0.0, deadline - time.perf_counter())):
             return False
         with contextlib.suppress(VknnError):
             fence = Fence(core)
             self._fences.append(fence)
             core.submit(structs.make("VkSubmitInfo").ptr, fence.handle)
-            if core.wait(fence.array, max(0.0, deadline - time.monotonic())):
+            if core.wait(fence.array, max(0.0, deadline - time.perf_counter())):
                 self._fences.pop().destroy()
         return True
 

@@ -106,8 +106,8 @@ class Claim:
             RuntimeWarning,
             stacklevel=2,
         )
-        until = time.monotonic() + most
-        while time.monotonic() < until:
+        until = time.perf_counter() + most
+        while time.perf_counter() < until:
             time.sleep(min(1.0, BEAT_SECONDS))
             found = self._read(path)
             if found != before:

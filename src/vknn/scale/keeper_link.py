@@ -40,7 +40,7 @@ class KeeperLink:
             ``at_once``: it is to learn it now.
         """
         with self._lock:
-            if at_once or time.monotonic() > self._told + TELL_SECONDS:
+            if at_once or time.perf_counter() > self._told + TELL_SECONDS:
                 return self._tell((device, name, key))
         return None
 
@@ -89,7 +89,7 @@ class KeeperLink:
     def _tell(self, begun: tuple[str, str, str] | None) -> Any:
         """Reference of the answer to what ended and begins; the lock is held."""
         ended, self._ended = self._ended, []
-        self._told = time.monotonic()
+        self._told = time.perf_counter()
         return self.send("tell", ended, begun)
 
     def _tell_late(self) -> None:
@@ -97,5 +97,8 @@ class KeeperLink:
         while not self._closed.is_set():
             self._something.wait()
             self._something.clear()
-            if not self._closed.wait(TELL_SECONDS) and time.monotonic() > self._told + TELL_SECONDS:
+            if (
+                not self._closed.wait(TELL_SECONDS)
+                and time.perf_counter() > self._told + TELL_SECONDS
+            ):
                 self.flush()

@@ -73,7 +73,7 @@ class LocalRun(JobRun):
         Raises JobError where more records fail than may, where the device disagrees with NumPy, or
         where too many records ended processes on it.
         """
-        begin = time.monotonic()
+        begin = time.perf_counter()
         with contextlib.ExitStack() as undo:
             worker = undo.enter_context(Worker(self.predictor))
             device = DeviceReport(device_name(worker))
@@ -220,18 +220,18 @@ class LocalRun(JobRun):
 
         def records() -> Iterator[Record]:
             nonlocal waited
-            begin = time.monotonic()
+            begin = time.perf_counter()
             for batch in batches:
                 under_way.append(batch)
                 killed.begin([name for b in under_way for name in b.ids])
                 for record in batch.records:
                     found = record.result() if isinstance(record, Future) else record
-                    waited += time.monotonic() - begin
+                    waited += time.perf_counter() - begin
                     yield found
-                    begin = time.monotonic()
-            waited += time.monotonic() - begin
+                    begin = time.perf_counter()
+            waited += time.perf_counter() - begin
 
-        told = time.monotonic()
+        told = time.perf_counter()
         for number, (record, found) in enumerate(worker.results(records()), writer.rows):
             batch = under_way[0]
             name = batch.ids[len(batch.done)]
@@ -245,8 +245,8 @@ class LocalRun(JobRun):
                 under_way.popleft()
                 self._finish(worker, layout, batch, batch.done, writer)
             patience = TELL_SECONDS if is_whole else _SLOW_BATCH_SECONDS
-            if self.tell is not None and time.monotonic() > told + patience:
-                told = time.monotonic()
+            if self.tell is not None and time.perf_counter() > told + patience:
+                told = time.perf_counter()
                 self.tell(self.outcome)
         killed.begin([])
         worker.idle(waited)

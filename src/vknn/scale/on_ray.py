@@ -134,9 +134,9 @@ class RayRun(JobRun):
         are written, but for those of workers that were killed. Raises JobError where the last
         batches had too many errors.
         """
-        begin, most = time.monotonic(), grace_seconds() + _LATE_SECONDS
+        begin, most = time.perf_counter(), grace_seconds() + _LATE_SECONDS
         while True:
-            state, past = ray.get(keeper.state.remote()), time.monotonic() - begin
+            state, past = ray.get(keeper.state.remote()), time.perf_counter() - begin
             is_late = state["rows"] < rows and past < _ACCOUNT_SECONDS
             if not is_late and not (state["pending"] and past < most):
                 break

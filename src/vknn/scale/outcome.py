@@ -47,7 +47,7 @@ class Outcome:
         peak: Bytes of memory that another process of the job had at most.
         suspects: Rows that a device wrote which disagreed later.
         notes: What else there is to say.
-        begin: ``time.monotonic()`` when the run began.
+        begin: ``time.perf_counter()`` when the run began.
         run: Name of this run.
     """
 
@@ -61,7 +61,7 @@ class Outcome:
     peak: int = 0
     suspects: int = 0
     notes: list[str] = field(default_factory=list)
-    begin: float = field(default_factory=time.monotonic)
+    begin: float = field(default_factory=time.perf_counter)
     run: str = field(default_factory=lambda: secrets.token_hex(4))
 
     @property
@@ -111,7 +111,7 @@ class Outcome:
             rows=self.rows,
             new_rows=self.new_rows,
             errors=dict(self.errors),
-            seconds=time.monotonic() - self.begin,
+            seconds=time.perf_counter() - self.begin,
             waiting_seconds=self.waiting,
             writing_seconds=self.writing,
             peak_memory=max(self.peak, peak_memory()),

@@ -48,12 +48,12 @@ class PartWriter:
     def add(self, table: Any) -> None:
         """Rows to be written, which others may join before that happens."""
         if not self._tables:
-            self._begin = time.monotonic()
+            self._begin = time.perf_counter()
         self._tables.append(table)
         self._rows += table.num_rows
         self.rows += table.num_rows
         self._bytes += table.nbytes
-        late = time.monotonic() > self._begin + PART_SECONDS
+        late = time.perf_counter() > self._begin + PART_SECONDS
         if self._rows >= PART_ROWS or self._bytes >= PART_BYTES or late:
             self.flush()
 
@@ -62,7 +62,7 @@ class PartWriter:
         if not self._tables:
             return
         self._confirm()
-        begin = time.monotonic()
+        begin = time.perf_counter()
         table = arrow().concat_tables(self._tables)
         if self._write is not None:
             self._write(table)
@@ -72,7 +72,7 @@ class PartWriter:
             if self._may_err:
                 self._unsure.append((self.rows - self._rows, path, _names(table)))
         self._tables, self._rows, self._bytes = [], 0, 0
-        self.seconds += time.monotonic() - begin
+        self.seconds += time.perf_counter() - begin
 
     def drop(self) -> list[Any]:
         """The tables that are gathered and not written, which it forgets."""

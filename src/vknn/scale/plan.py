@@ -109,9 +109,9 @@ def _first(
     if found is None:
         return layout, None, 1, _rows(run, worker, layout)
     layout, rows, record = found.layout, found.rows, found.record
-    begin = time.monotonic()
+    begin = time.perf_counter()
     outputs = worker.answer(record.feeds)
-    seconds = time.monotonic() - begin
+    seconds = time.perf_counter() - begin
     cells = worker.cells(layout, record, outputs)
     table = layout.table(rows.table, [cells], [None], [worker.device], "plan")
     name = rows.table.column(0)[0].as_py() if layout.kept else None
@@ -129,12 +129,12 @@ def _rows(run: LocalRun, worker: Worker, layout: JobLayout) -> list[dict[str, An
     rows = next(read(run.source, layout.read, _ROWS), None)
     for number, record in enumerate([] if rows is None else records_of(layout, rows)):
         assert rows is not None and isinstance(record, Record)
-        begin = time.monotonic()
+        begin = time.perf_counter()
         ((_, found),) = worker.results([record])
         cells, error = worker.row(layout, record, found)
         name = rows.table.column(0)[number].as_py() if layout.kept else number
         told = {column: cells.get(column) for column in layout.answer_types()}
-        made.append({"id": name, "seconds": time.monotonic() - begin, "error": error, **told})
+        made.append({"id": name, "seconds": time.perf_counter() - begin, "error": error, **told})
     return made
 
 

@@ -31,7 +31,7 @@ class WorkerMetrics:
             "Share of time in which the worker's device computed.",
             tag_keys=("device", "worker"),
         )
-        self._begin, self._computed = time.monotonic(), 0.0
+        self._begin, self._computed = time.perf_counter(), 0.0
 
     def count(self, progress: BatchProgress) -> None:
         """Counting of a batch."""
@@ -45,6 +45,6 @@ class WorkerMetrics:
             self._errors.inc(number, {**own, "type": kind})
         self._seconds.observe(progress.busy, own)
         self._computed += progress.busy
-        past = time.monotonic() - self._begin
+        past = time.perf_counter() - self._begin
         share = min(1.0, self._computed / past) if past else 0.0
         self._busy.set(share, {**own, "worker": progress.worker})

@@ -88,14 +88,14 @@ class BatchActor:
             )
         self._setup, self._ray = setup, ray_module()
         self._keeper = KeeperLink(setup.keeper)
-        self._begin: float | None = time.monotonic()
+        self._begin: float | None = time.perf_counter()
         self._predictor = setup.copy.predictor(setup.predictor)
         self._checker = Checker(self._predictor)
         self._pool = ThreadPoolExecutor(os.cpu_count() or 1, "vknn-decode")
         self._checks: deque[tuple[Any, Record, Any, str]] = deque()
         self._unsure: list[str] = []
         self._done_checks, self._largest = 0, 0.0
-        self._number, self._ended = 0, time.monotonic()
+        self._number, self._ended = 0, time.perf_counter()
         self._name = f"{os.getpid():x}-{time.time_ns() & 0xFFFFFFFF:08x}"
         # Stays the same when Ray begins the process anew, and gets the same batch again.
         self._actor = self._ray.get_runtime_context().get_actor_id() or self._name
@@ -108,7 +108,7 @@ class BatchActor:
 
     def __call__(self, table: Any) -> Any:
         """The answers of a table of records."""
-        waited = time.monotonic() - self._ended
+        waited = time.perf_counter() - self._ended
         names = self._names(table)
         key = f"{self._actor}:{self._digest(table, names)}"
         self._number += 1
@@ -136,7 +136,7 @@ class BatchActor:
         self._unsure.append(batch)
         self._end(key, cells, self._worker.times().since(before), waited, names)
         self._note.clear()
-        self._ended = time.monotonic()
+        self._ended = time.perf_counter()
         return made
 
     def __del__(self) -> None:
@@ -297,10 +297,10 @@ class BatchActor:
         """Records that one run computes: the same on all devices of a kind, and in later runs."""
         if self._predictor.stacked is not None:
             return self._predictor.stacked
-        name, until = device_name(worker), time.monotonic() + _STACKED_SECONDS
+        name, until = device_name(worker), time.perf_counter() + _STACKED_SECONDS
         while (
             count := self._keeper.ask("stacking", name, self._actor)
-        ) < 0 and time.monotonic() < until:
+        ) < 0 and time.perf_counter() < until:
             time.sleep(0.2)
         if count == 0:
             try:
@@ -354,7 +354,7 @@ class BatchActor:
         """A device of this machine that is free; one may be free once a process is seen to end."""
         node = self._ray.get_runtime_context().get_node_id()
         lease = self._keeper.ask("lease", node)
-        until = time.monotonic() + _LEASE_SECONDS
+        until = time.perf_counter() + _LEASE_SECONDS
         while True:
             try:
                 return str(self._ray.get(lease.take.remote(os.getpid(), sorted(retired))))
@@ -363,7 +363,7 @@ class BatchActor:
             except DeviceError as error:
                 if retired:
                     return NUMPY
-                if time.monotonic() > until:
+                if time.perf_counter() > until:
                     raise DeviceError(f"machine {platform.node()}: {error}") from None
             time.sleep(0.5)
 

@@ -171,9 +171,9 @@ def _seconds(work: Callable[[], object]) -> float:
     """Least seconds of two rounds of some work."""
     times = []
     for _ in range(2):
-        begin = time.monotonic()
+        begin = time.perf_counter()
         work()
-        times.append(time.monotonic() - begin)
+        times.append(time.perf_counter() - begin)
     return min(times)
 
 
@@ -183,6 +183,6 @@ def _seconds_each(results: Iterable[Any]) -> float:
     for found in results:
         if isinstance(found, Exception):
             raise found
-        times.append(time.monotonic())
+        times.append(time.perf_counter())
     half = len(times) // 2
     return (times[-1] - times[half - 1]) / (len(times) - half)

@@ -42,7 +42,7 @@ class Worker:
         session: The open session; another one once a lost device was opened anew.
         recipe: What the outputs mean; None where nothing says it.
         device: A name of the device that lasts, or "numpy".
-        first: ``time.monotonic()`` of its first answer; None before that.
+        first: ``time.perf_counter()`` of its first answer; None before that.
         stacked: Records of one shape that a run computes; 1: each has its own. To be set before
             there are results.
     """
@@ -285,16 +285,16 @@ class Worker:
         """The results, with the time between asking for one and having it counted as work."""
         iterator = iter(results)
         while True:
-            begin = time.monotonic()
+            begin = time.perf_counter()
             try:
                 found = next(iterator)
             except StopIteration:
                 return
             finally:
-                self._host_busy += time.monotonic() - begin
+                self._host_busy += time.perf_counter() - begin
             self._answers += 1
             if self.first is None:
-                self.first = time.monotonic()
+                self.first = time.perf_counter()
             yield found
 
     def _opened(self) -> Session:

@@ -59,7 +59,7 @@ class Advisor:
         progress: ProgressCallback | None,
     ) -> None:
         self._session, self._precision, self._share = session, precision, share
-        self._tell, self._seconds, self._begin = progress, seconds, time.monotonic()
+        self._tell, self._seconds, self._begin = progress, seconds, time.perf_counter()
         self._graph: Graph | None = None
         self._names: set[str] = set()
         self._pieces: list[dict[str, Any]] = []
@@ -119,7 +119,7 @@ class Advisor:
             trials=trials.count,
             simulated=trials.simulated,
             times=tuple(PlanTime(name, *seconds) for name, seconds in times.items()),
-            seconds=time.monotonic() - self._begin,
+            seconds=time.perf_counter() - self._begin,
             broken=tuple(self._broken),
             graph=self._pieces,
         )
@@ -170,13 +170,13 @@ class Advisor:
         simulation = self._simulation(case.feeds)
         end = self._begin + MEASURING * self._seconds
         for layer in layers:
-            if time.monotonic() >= end:
+            if time.perf_counter() >= end:
                 break
             layer.own = max(simulation.own_error(node) for node in layer.nodes)
         ordered = sorted(layers, key=lambda layer: layer.own, reverse=True)
         right = simulation.outputs(lambda node: False)
         for number, layer in enumerate(ordered):
-            if time.monotonic() >= end:
+            if time.perf_counter() >= end:
                 return
             self._progress(number, len(layers), f"what {layer.name} adds")
             nodes = set(layer.nodes)
@@ -202,7 +202,7 @@ class Advisor:
     @property
     def _left(self) -> float:
         """Seconds that are left."""
-        return self._seconds - (time.monotonic() - self._begin)
+        return self._seconds - (time.perf_counter() - self._begin)
 
     def _in_order(self, layers: Sequence[_Layer], names: Sequence[str]) -> tuple[str, ...]:
         return tuple(layer.name for layer in layers if layer.name in set(names))

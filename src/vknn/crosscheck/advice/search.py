@@ -17,12 +17,12 @@ class SearchBudget:
     """Seconds and trials that a search may take."""
 
     def __init__(self, seconds: float, trials: int = MOST_TRIALS) -> None:
-        self._end, self._trials = time.monotonic() + seconds, trials
+        self._end, self._trials = time.perf_counter() + seconds, trials
 
     @property
     def spent(self) -> bool:
         """Whether nothing is left."""
-        return self._trials <= 0 or time.monotonic() >= self._end
+        return self._trials <= 0 or time.perf_counter() >= self._end
 
     def take(self) -> bool:
         """Whether one more trial may be made; counts it."""

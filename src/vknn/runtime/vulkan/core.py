@@ -209,7 +209,7 @@ class Core:
         while left > 0:
             slice_ = min(left, _WAIT_SLICE)
             if limit is not None and limit.deadline is not None:
-                slice_ = max(1, min(slice_, int((limit.deadline - time.monotonic()) * 1e9)))
+                slice_ = max(1, min(slice_, int((limit.deadline - time.perf_counter()) * 1e9)))
             code = lib.vkWaitForFences(self.device, 1, fence, 1, slice_)
             if code == 0:
                 return True
