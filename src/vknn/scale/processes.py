@@ -15,7 +15,7 @@ _MAY_ASK, _LIVES = 0x1000, 259
 
 
 def this_machine() -> str:
-    """What tells this machine, with its processes' numbers, from others; empty: nothing does."""
+    """Name that tells this machine and its processes' numbers from others; empty: there is none."""
     if sys.platform in ("win32", "darwin"):
         return f"{platform.node()} {uuid.getnode():012x}"
     try:
@@ -26,7 +26,7 @@ def this_machine() -> str:
 
 
 def start_of(pid: int) -> str:
-    """When a process of this machine began, in the system's words; empty: there is none."""
+    """Time at which a process of this machine began, in the system's words; empty: no such process."""
     if sys.platform == "win32":
         return _windows_start_of(pid)
     if sys.platform == "darwin":
