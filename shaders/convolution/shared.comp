@@ -186,9 +186,9 @@ void read_tile(int lane, int k0, int step, int steps, int plane, int weight) {
 // 1: zeros for padding are stored over pixels in place of being chosen for each. Not of float32, whose products keep
 // shared memory busier than lanes.
 #if defined(HALF_SUMS) || defined(COOPERATIVE) || defined(DOTS)
-const int ZEROS_OVER = WHOLE;
+#define ZEROS_OVER WHOLE
 #else
-const int ZEROS_OVER = 0;
+#define ZEROS_OVER 0
 #endif
 
 // Puts what was read into shared memory, with zeros for what is outside of the input and behind the end.

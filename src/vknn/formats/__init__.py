@@ -118,6 +118,6 @@ def _read_head(path: Path) -> bytes:
     except FileNotFoundError:
         raise ModelFormatError("no such file", file=str(path)) from None
     except OSError as error:
-        if os.path.isdir(path):  # on Windows access to it is denied, as to any file of somebody else's
+        if os.path.isdir(path):  # Windows denies access to it, as to files of other users
             raise ModelFormatError(identify_directory(path.name), file=str(path)) from None
         raise ModelFormatError(f"cannot be read: {error.strerror}", file=str(path)) from error

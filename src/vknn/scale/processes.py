@@ -26,7 +26,7 @@ def this_machine() -> str:
 
 
 def start_of(pid: int) -> str:
-    """Time at which a process of this machine began, in the system's words; empty: no such process."""
+    """Beginning of a process of this machine in the system's words; empty: it is not there."""
     if sys.platform == "win32":
         return _windows_start_of(pid)
     if sys.platform == "darwin":
