@@ -123,7 +123,9 @@ def _check_answers(address: str) -> None:
         if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
             return
         there.sendall(_GREETING)
-        if there.recv(4)[3:] != _SETTINGS:
+        with there.makefile("rb") as answer:
+            kind = answer.read(4)[3:]
+        if kind != _SETTINGS:
             raise OSError("what answers there is no head of a cluster (its port is 6379 by itself)")
 
 

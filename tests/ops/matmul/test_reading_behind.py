@@ -24,14 +24,14 @@ def amd(monkeypatch: pytest.MonkeyPatch) -> None:
     """Constants of tiles as on a machine that loads into scalar registers."""
     spec = SharedMemoryTile.spec
 
-    def scalar(
-        tile: SharedMemoryTile, down_a: bool, down_b: bool, whole: bool, _: bool = False
+    def spec_of_amd(
+        tile: SharedMemoryTile, down_a: bool, down_b: bool, whole: bool, scalar: bool = False
     ) -> dict[str, int]:
-        found = spec(tile, down_a, down_b, whole, True)
+        found = spec(tile, down_a, down_b, whole, scalar=True)
         assert found["AHEAD"] in (0, 2)
         return found
 
-    monkeypatch.setattr(SharedMemoryTile, "spec", scalar)
+    monkeypatch.setattr(SharedMemoryTile, "spec", spec_of_amd)
 
 
 @pytest.mark.parametrize("name", PRODUCTS)

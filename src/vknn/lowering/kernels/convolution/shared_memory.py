@@ -130,7 +130,7 @@ def _constants(shape: ConvShape, tile: SharedMemoryTile, scalar: bool) -> dict[s
     """Specialization constants of shared.comp."""
     whole = _is_whole(shape, tile)
     return {
-        **tile.spec(True, False, whole, scalar),
+        **tile.spec(down_a=True, down_b=False, whole=whole, scalar=scalar),
         "AXES": tap_axes(shape),
         "WRAPS": 1 if whole else _wraps(shape, tile),
         "TAPS_W": shape.kernel[2] if _counts_taps(shape) else 0,
