@@ -72,7 +72,12 @@ def _arguments() -> argparse.Namespace:
     add("--precision", choices=list(MODES), default="fp16")
     add("--wheel", type=Path, help="folder with another ncnn than this Python's")
     add("--only", choices=list(ENGINES), help="count this engine; the other's side is as kept")
-    add("--runs", type=int, default=15, help="runs of which the least host time is taken; 0: none")
+    add(
+        "--runs",
+        type=int,
+        default=15,
+        help="runs of which the least host time is taken; 0: none, what is kept stays",
+    )
     add("--save", action="store_true", help="keep it, in a folder of the device")
     add("--results", type=Path, default=RESULTS, help=f"where it is kept ({RESULTS})")
     add("--read", action="store_true", help="show what is kept in place of counting")
@@ -97,8 +102,19 @@ def _document(args: argparse.Namespace, device: str) -> dict[str, Any]:
         place = Workshop(device, layer.built(prepare.CACHE), Path(folder))
         document = compared(args, place, _other_side(args, device) if args.only else None)
     if args.save:
+        if not args.runs and path.exists():
+            _take_host_times(document, json.loads(path.read_text(encoding="utf-8")))
         kept.write(path, document)
     return document
+
+
+def _take_host_times(document: dict[str, Any], old: Mapping[str, Any]) -> None:
+    """Host times of what is kept, for sides of which nothing was timed this time."""
+    for network, engines in document["networks"].items():
+        for engine, found in engines.items():
+            before = old["networks"].get(network, {}).get(engine, {})
+            if found.get("host_us", 0) is None:
+                found["host_us"] = before.get("host_us")
 
 
 def _other_side(args: argparse.Namespace, device: str) -> dict[str, Any]:

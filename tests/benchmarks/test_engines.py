@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 import signal
 import subprocess
 import sys
@@ -80,3 +82,27 @@ def test_a_device_that_cannot_be_had(
     assert capsys.readouterr().err.splitlines() == [
         f"error: {device}: no mirror for {device}" for device in begun
     ]
+
+
+def test_host_times_that_are_kept(
+    engines: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counts without timed runs leave the host times that are kept where they are."""
+    import modelled
+    from counting import layer
+
+    def counted(host: int | None) -> dict[str, Any]:
+        sides = {"vknn": {"host_us": host, "dispatches": 3}, "ncnn": {"error": "ended"}}
+        return {"networks": {"a": sides, "new": dict(sides)}}
+
+    monkeypatch.setattr(modelled.null_drivers, "set_up", lambda device: None)
+    monkeypatch.setattr(layer, "built", lambda cache: tmp_path)
+    for runs, host in ((2, 24), (0, None)):
+        monkeypatch.setattr(modelled, "compared", lambda *_, host=host: counted(host))
+        args = argparse.Namespace(
+            read=False, only=None, save=True, runs=runs, results=tmp_path, precision="fp16"
+        )
+        modelled._document(args, "navi21")
+    path = tmp_path / "navi21" / "compared-fp16.json"
+    found = json.loads(path.read_text(encoding="utf-8"))["networks"]["a"]
+    assert found == {"vknn": {"host_us": 24, "dispatches": 3}, "ncnn": {"error": "ended"}}
