@@ -67,10 +67,10 @@ KERNELS: dict[str, tuple[str, str]] = {
     ),
     "chain/inverted": (
         "tiles_w tiles total slices middle channels in_h in_w out_h out_w pad_h pad_w "
-        "first_bias depthwise depthwise_bias last last_bias",
+        "first_bias depthwise depthwise_bias last last_bias one",
         "LANES=10 SLICE=11 X4=12 M4=13 TILE_H=14 TILE_W=15 KERNEL_H=16 KERNEL_W=17 "
         "STRIDE_H=18 STRIDE_W=19 DILATION_H=20 DILATION_W=21 FIRST_PIXELS=22 FIRST_COLS=23 "
-        "STEPS=24 AHEAD=25 PIXELS=26 COLS=27 PARTS=28 LAST_AHEAD=29 BY_ROWS=30 "
+        "STEPS=24 AHEAD=25 PIXELS=26 COLS=27 PARTS=28 LAST_AHEAD=29 BY_ROWS=30 PLANE=31 "
         "BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 "
         "ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 "
         "ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 "
