@@ -107,7 +107,7 @@ class Panels:
 
     @property
     def key(self) -> str:
-        """What tells packed weights of a layer apart."""
+        """A name that tells packings of a layer apart."""
         return f"{self.row}x{self.steps}"
 
     def packed(self) -> np.ndarray:
