@@ -6,14 +6,14 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 // The end of a classifier: y = softmax(f(B g(mean(x)) + b)) for each image; the mean or the softmax may
-// be missing. A workgroup computes `columns` vec4s of the layer, and of the mean all that it multiplies.
+// be missing. A workgroup computes COLUMNS vec4s of the layer, and of the mean all that it multiplies.
 // SOFTMAX: the workgroup of an image that is done last takes the softmax of what all of them wrote
 // (common/last_workgroup.glsl).
-// WITHOUT_LAYER: the softmax of f(mean(x)); a workgroup computes `columns` vec4s of the means. m4 and
+// WITHOUT_LAYER: the softmax of f(mean(x)); a workgroup computes COLUMNS vec4s of the means. m4 and
 // channels are those of x.
 //
-// x [N, c4, pixels] and y [N, m4] in C4. w: B [c4][4][m4] vec4s, the 4 for the lanes of an input vec4,
-// then b [m4]. done: the bits of the layer's results [N, m4, 4], then of each image the number of
+// x [N, c4, pixels] and y [N, m4] in C4. w: B, a panel for each workgroup (chain/layers.glsl), then b [m4]
+// from place `bias` on. done: the bits of the layer's results [N, m4, 4], then of each image the number of
 // workgroups that are done, 0 at first.
 #include "common/tensor.glsl"
 #include "common/grid.glsl"
@@ -41,11 +41,13 @@ layout(constant_id = 11) const int INPUTS = 64;      // room for c4 * PIXEL_LANE
 layout(constant_id = 12) const int PIXEL_LANES = 1;  // lanes that share the pixels of a vec4
 layout(constant_id = 13) const int LOGARITHM = 0;    // of the softmax
 layout(constant_id = 14) const int ACTIVATES = 0;    // means: g has steps
+layout(constant_id = 15) const int COLUMNS = 1;      // vec4s of a workgroup
+layout(constant_id = 16) const int STEPS = 2;        // vec4s of a mean that a lane multiplies in a round
 
 layout(push_constant) uniform P {
     int c4, channels_in;  // of x, the first in vec4s
     int m4, channels;     // of y
-    int pixels, columns;
+    int pixels, bias;
 } p;
 
 shared vec4 vectors[INPUTS];
@@ -100,8 +102,8 @@ void take_softmax(int image, int lane) {
 void main() {
     int lane = int(gl_LocalInvocationID.x);
     int image = int(gl_WorkGroupID.y);
-    int first = int(gl_WorkGroupID.x) * p.columns;
-    int width = min(p.columns, p.m4 - first);
+    int first = int(gl_WorkGroupID.x) * COLUMNS;
+    int width = min(COLUMNS, p.m4 - first);
     take_means(image, lane, first, width);
     barrier();
     for (int i = lane; i < width; i += LANES) keep(image * p.m4 + first + i, f(vectors[i], 0, 0));
@@ -112,6 +114,7 @@ void main() {
     int lane = int(gl_LocalInvocationID.x);
     int image = int(gl_WorkGroupID.y);
     take_means(image, lane, 0, p.c4);
+    pad_vector(0, p.c4, lane);
     barrier();
     if (ACTIVATES != 0) {
         for (int i = lane; i < p.c4; i += LANES)
@@ -119,23 +122,18 @@ void main() {
         barrier();
     }
 
-    int first = int(gl_WorkGroupID.x) * p.columns;
-    int end = min(first + p.columns, p.m4);
-    int width = min(p.columns, LANES);
-    int parts = LANES / width;
-    int bias = 4 * p.c4 * p.m4;
-    for (int base = first; base < end; base += width) {
-        SUM_COLUMNS(0, p.c4, p.m4, 0, base, end)
-        if (lane < width && column < end) {
-            int at = image * p.m4 + column;
-            vec4 v = f(partial[lane] + LOAD4(w, bias + column), 0, 0);
+    int width = COLUMNS;
+    int first = int(gl_WorkGroupID.x) * COLUMNS;
+    int parts = min(LANES / width, rounds_of(p.c4));
+    SUM_COLUMNS(0, p.c4, COLUMNS, 0, first, p.m4)
+    if (lane < width && column < p.m4) {
+        int at = image * p.m4 + column;
+        vec4 v = f(partial[lane] + LOAD4(w, p.bias + column), 0, 0);
 #if SOFTMAX
-            keep(at, v);
+        keep(at, v);
 #else
-            STORE4(y, at, zero_padding_lanes(v, column, p.channels));
+        STORE4(y, at, zero_padding_lanes(v, column, p.channels));
 #endif
-        }
-        barrier();
     }
 #if SOFTMAX
     if (is_last(image, lane)) take_softmax(image, lane);

@@ -49,6 +49,8 @@ layout(constant_id = 28) const int PARTS = 2;  // of a slice
 layout(constant_id = 29) const int LAST_AHEAD = 2;
 // 1: of the depthwise convolution the weights of a row of taps are loaded together, else all of them.
 layout(constant_id = 30) const int BY_ROWS = 0;
+// Pixels of an image of x where a load reaches a pixel's next vec4 of channels, too, else 0.
+layout(constant_id = 31) const int PLANE = 0;
 const int TAPS = KERNEL_H * KERNEL_W;
 const int TILE = TILE_H * TILE_W;
 const int FIELD_H = (TILE_H - 1) * STRIDE_H + (KERNEL_H - 1) * DILATION_H + 1;
@@ -63,6 +65,13 @@ const int LAST_C = (M4 + COLS - 1) / COLS;
 const int LAST_P = (TILE + PIXELS - 1) / PIXELS;
 const int ROW = LAST_C * COLS;
 const int WHOLE_STEPS = X4 / STEPS * STEPS;
+// Steps of the first and of the last convolution whose weights are so near each other that their distance
+// is in the instructions of loads (4,095 bytes on AMD's GPUs), and vec4s of a lane's part of a slice.
+const int REACH = 4096 / (HALF != 0 ? 8 : 16);
+const int FIRST_NEAR = REACH > 4 * SLICE ? REACH / (4 * SLICE) : 1;
+const int LAST_NEAR = REACH > 4 * ROW ? REACH / (4 * ROW) : 1;
+const int PLANES_NEAR = PLANE == 0 ? X4 : (REACH - 1) / (PLANE == 0 ? 1 : PLANE) + 1;
+const int OWN = SLICE / PARTS;
 
 layout(push_constant) uniform P {
     int tiles_w, tiles, total;  // in a row and in an image; workgroups
@@ -71,6 +80,8 @@ layout(push_constant) uniform P {
     int in_h, in_w, out_h, out_w;
     int pad_h, pad_w;
     int first_bias, depthwise, depthwise_bias, last, last_bias;  // where b, A, a, C and c begin
+    // 1. A compiler that knew it would find an address for each load, beyond reach from each other's.
+    int one;
 } p;
 
 // A wave waits for what it loaded first: so loads of weights, too, stand ahead of products.
@@ -124,31 +135,55 @@ const int HELD_SLICE = TILE_HELD + TILE * TILE_ROW;
 const int HELD_SUMS = PARTS * TILE * ROW * WORDS_OF_SUM;
 shared HELD held[HELD_SLICE > HELD_SUMS ? HELD_SLICE : HELD_SUMS];
 
-// Where the pixels of the field that a lane computes are in x, and whether they are in the image.
-int place[FIRST_PIXELS];
+// What a lane finds but once, before all slices. Of the first convolution: its column and its first pixel of
+// the field, where its pixels are in x, and whether they are in the image.
+int first_column, first_pixel, place[FIRST_PIXELS];
 bool inside[FIRST_PIXELS];
+// Of the depthwise one: its column, its first pixel, and where in the field the windows of its pixels begin.
+int own_column, own_pixel, corner[ROUNDS];
+// Of the last one: where what it multiplies is held, and its place in a slice's weights; less than 0: it has none.
+int factor[PIXELS], last_place;
+
+// Where in the field a pixel's window begins.
+int corner_of(int pixel) {
+    int line = whole_part(pixel, TILE_W);
+    return line * STRIDE_H * FIELD_W + (pixel - line * TILE_W) * STRIDE_W;
+}
 
 void find_places(int image, ivec2 begin) {
     int lane = int(gl_LocalInvocationID.x);
+    first_column = rest(lane, LANES_C);
+    first_pixel = whole_part(lane, LANES_C);
     [[unroll]] for (int i = 0; i < FIRST_PIXELS; i++) {
-        uint pixel = uint(min(whole_part(lane, LANES_C) + i * LANES_P, FIELD - 1));
+        uint pixel = uint(min(first_pixel + i * LANES_P, FIELD - 1));
         ivec2 at = begin + ivec2(pixel % uint(FIELD_W), pixel / uint(FIELD_W));
         inside[i] = uint(at.x) < uint(p.in_w) && uint(at.y) < uint(p.in_h);
         place[i] = image * X4 * (p.in_h * p.in_w) + (inside[i] ? at.y * p.in_w + at.x : 0);
     }
+    own_column = rest(lane, SLICE);
+    own_pixel = whole_part(lane, SLICE);
+    [[unroll]] for (int r = 0; r < ROUNDS; r++)
+        corner[r] = corner_of(min(own_pixel + r * (LANES / SLICE), TILE - 1)) * SLICE + own_column;
+    int column = rest(lane, LAST_C), pixel = rest(whole_part(lane, LAST_C), LAST_P);
+    int part = whole_part(lane, LAST_C * LAST_P);
+    last_place = part < PARTS ? part * OWN * (4 * ROW) + column : -1;
+    [[unroll]] for (int i = 0; i < PIXELS; i++)
+        factor[i] = TILE_HELD + min(pixel + i * LAST_P, TILE - 1) * TILE_ROW + part * OWN;
 }
 
-// Products of `count` vec4s from number `first` on, `ahead` at a time; of those LOAD_FACTOR(i, s) is
-// number s of a pixel, LOAD_WEIGHT(s, q, j) is of row q of its weights.
+// Products of `count` vec4s from number `first` on, `ahead` at a time; of those
+// LOAD_FACTOR(i, first, s) is number first + s of a pixel, LOAD_WEIGHT(at, s, q, j) is of row q of its weights, and WEIGHTS_AT(first, s) where
+// those of number first + s lie, by the first of NEAR that are near each other.
 #define ADD_STEPS(sum, partial, first, count, ahead) \
     [[unroll]] for (int b_ = 0; b_ < (count); b_ += (ahead)) { \
         HELD_FACTOR x_[(ahead) * TN]; \
         vec4 w_[(ahead) * 4 * TM]; \
         [[unroll]] for (int s_ = 0; s_ < (ahead); s_++) if (b_ + s_ < (count)) { \
-            [[unroll]] for (int i_ = 0; i_ < TN; i_++) x_[s_ * TN + i_] = LOAD_FACTOR(i_, (first) + b_ + s_); \
+            int at_ = WEIGHTS_AT(first, b_ + s_); \
+            [[unroll]] for (int i_ = 0; i_ < TN; i_++) x_[s_ * TN + i_] = LOAD_FACTOR(i_, first, b_ + s_); \
             [[unroll]] for (int q_ = 0; q_ < 4; q_++) \
                 [[unroll]] for (int j_ = 0; j_ < TM; j_++) \
-                    w_[(s_ * 4 + q_) * TM + j_] = LOAD_WEIGHT((first) + b_ + s_, q_, j_); \
+                    w_[(s_ * 4 + q_) * TM + j_] = LOAD_WEIGHT(at_, (b_ + s_) % NEAR, q_, j_); \
         } \
         [[unroll]] for (int s_ = 0; s_ < (ahead); s_++) if (b_ + s_ < (count)) { \
             HELD_FACTOR a_[TN]; \
@@ -161,16 +196,19 @@ void find_places(int image, ivec2 begin) {
 
 #define TN FIRST_PIXELS
 #define TM FIRST_COLS
-#define LOAD_FACTOR(i, s) HELD_FACTOR(LOAD4(x, place[i] + (s) * plane))
-#define LOAD_WEIGHT(s, q, j) LOAD4(w, weight + ((s) * 4 + (q)) * SLICE + (j) * LANES_C)
+#define LOAD_FACTOR(i, first, s) \
+    HELD_FACTOR(LOAD4(x, place[i] + ((first) + (s) / PLANES_NEAR * PLANES_NEAR * p.one) * plane + \
+                             (s) % PLANES_NEAR * plane))
+#define NEAR FIRST_NEAR
+#define WEIGHTS_AT(first, s) (weight + ((first) + (s) / NEAR * NEAR * p.one) * (4 * SLICE))
+#define LOAD_WEIGHT(at, s, q, j) LOAD4(w, (at) + ((s) * 4 + (q)) * SLICE + (j) * LANES_C)
 
 // Holds g(B x + b) of the field, 0 outside of the image.
 void expand(int slice) {
-    int lane = int(gl_LocalInvocationID.x), column = rest(lane, LANES_C);
-    int plane = p.in_h * p.in_w, weight = slice * (X4 * 4 * SLICE) + column;
+    int plane = PLANE == 0 ? p.in_h * p.in_w : PLANE, weight = slice * (X4 * 4 * SLICE) + first_column;
     vec4 sum[TN * TM];
     [[unroll]] for (int j = 0; j < TM; j++) {
-        vec4 b = LOAD4(w, p.first_bias + slice * SLICE + column + j * LANES_C);
+        vec4 b = LOAD4(w, p.first_bias + slice * SLICE + first_column + j * LANES_C);
         [[unroll]] for (int i = 0; i < TN; i++) sum[i * TM + j] = b;
     }
     PARTIAL_SUMS(partial, TN * TM)
@@ -185,11 +223,11 @@ void expand(int slice) {
         ADD_STEPS(sum, partial, WHOLE_STEPS, X4 - WHOLE_STEPS, AHEAD)
     }
     [[unroll]] for (int i = 0; i < TN; i++) {
-        int pixel = whole_part(lane, LANES_C) + i * LANES_P;
+        int pixel = first_pixel + i * LANES_P;
         if (pixel < FIELD)
             [[unroll]] for (int j = 0; j < TM; j++) {
                 vec4 v = inside[i] ? g(sum[i * TM + j]) : vec4(0.0);
-                held[pixel * SLICE + column + j * LANES_C] = to_held(v);
+                held[pixel * SLICE + first_column + j * LANES_C] = to_held(v);
             }
     }
 }
@@ -197,86 +235,70 @@ void expand(int slice) {
 #undef TM
 #undef LOAD_FACTOR
 #undef LOAD_WEIGHT
+#undef NEAR
+#undef WEIGHTS_AT
 
-// Where a lane reads and puts results of the depthwise convolution: its pixel of round `r`, and where in the
-// field that one's window begins.
-int pixel_of(int lane, int r) { return whole_part(lane, SLICE) + r * (LANES / SLICE); }
-int corner_of(int pixel) {
-    int line = whole_part(pixel, TILE_W);
-    return line * STRIDE_H * FIELD_W + (pixel - line * TILE_W) * STRIDE_W;
-}
-
-void hold_filtered(int slice, int column, int pixel, vec4 v) {
+void hold_filtered(int slice, int pixel, vec4 v) {
     // Behind the last channel, too, it is multiplied.
-    v = zero_padding_lanes(h(v), slice * SLICE + column, p.middle);
-    held[TILE_HELD + pixel * TILE_ROW + column] = to_held(v);
+    v = zero_padding_lanes(h(v), slice * SLICE + own_column, p.middle);
+    held[TILE_HELD + pixel * TILE_ROW + own_column] = to_held(v);
 }
 
 // Holds h(A v + a) of the tile, v as `expand` left it.
 void filter_field(int slice) {
-    int lane = int(gl_LocalInvocationID.x), column = rest(lane, SLICE);
     vec4 weights[TAPS];
     [[unroll]] for (int t = 0; t < TAPS; t++)
-        weights[t] = LOAD4(w, p.depthwise + (slice * TAPS + t) * SLICE + column);
-    vec4 bias = LOAD4(w, p.depthwise_bias + slice * SLICE + column);
+        weights[t] = LOAD4(w, p.depthwise + (slice * TAPS + t) * SLICE + own_column);
+    vec4 bias = LOAD4(w, p.depthwise_bias + slice * SLICE + own_column);
     [[unroll]] for (int r = 0; r < ROUNDS; r++) {
-        int pixel = pixel_of(lane, r);
+        int pixel = own_pixel + r * (LANES / SLICE);
         if (pixel < TILE) {
-            int corner = corner_of(pixel);
             vec4 v = bias;
             [[unroll]] for (int t = 0; t < TAPS; t++) {
                 int from = t / KERNEL_W * DILATION_H * FIELD_W + t % KERNEL_W * DILATION_W;
-                v = fma(vec4(from_held(held[corner * SLICE + column + from * SLICE])), weights[t], v);
+                v = fma(vec4(from_held(held[corner[r] + from * SLICE])), weights[t], v);
             }
-            hold_filtered(slice, column, pixel, v);
+            hold_filtered(slice, pixel, v);
         }
     }
 }
 
 // The same, row by row of the taps: registers do not hold the weights of large windows beside the sums.
 void filter_field_by_rows(int slice) {
-    int lane = int(gl_LocalInvocationID.x), column = rest(lane, SLICE);
-    vec4 bias = LOAD4(w, p.depthwise_bias + slice * SLICE + column), v[ROUNDS];
-    int from[ROUNDS];
-    [[unroll]] for (int r = 0; r < ROUNDS; r++) {
-        v[r] = bias;
-        from[r] = corner_of(min(pixel_of(lane, r), TILE - 1)) * SLICE + column;
-    }
+    vec4 bias = LOAD4(w, p.depthwise_bias + slice * SLICE + own_column), v[ROUNDS];
+    [[unroll]] for (int r = 0; r < ROUNDS; r++) v[r] = bias;
     [[dont_unroll]] for (int y_ = 0; y_ < KERNEL_H; y_++) {
-        int weight = p.depthwise + (slice * TAPS + y_ * KERNEL_W) * SLICE + column;
+        int weight = p.depthwise + (slice * TAPS + y_ * KERNEL_W) * SLICE + own_column;
         int row = y_ * (DILATION_H * FIELD_W * SLICE);
         vec4 weights[KERNEL_W];
         [[unroll]] for (int x_ = 0; x_ < KERNEL_W; x_++) weights[x_] = LOAD4(w, weight + x_ * SLICE);
         [[unroll]] for (int r = 0; r < ROUNDS; r++) {
             [[unroll]] for (int x_ = 0; x_ < KERNEL_W; x_++) {
-                int at = from[r] + row + x_ * (DILATION_W * SLICE);
+                int at = corner[r] + row + x_ * (DILATION_W * SLICE);
                 v[r] = fma(vec4(from_held(held[at])), weights[x_], v[r]);
             }
         }
     }
     [[unroll]] for (int r = 0; r < ROUNDS; r++) {
-        int pixel = pixel_of(lane, r);
-        if (pixel < TILE) hold_filtered(slice, column, pixel, v[r]);
+        int pixel = own_pixel + r * (LANES / SLICE);
+        if (pixel < TILE) hold_filtered(slice, pixel, v[r]);
     }
 }
 
 #define TN PIXELS
 #define TM COLS
-#define LOAD_FACTOR(i, s) from_held(held[from[i] + (s) * PARTS])
-#define LOAD_WEIGHT(s, q, j) LOAD4(w, weight + ((s) * 4 * PARTS + (q)) * ROW + (j) * LAST_C)
+#define LOAD_FACTOR(i, first, s) from_held(held[factor[i] + (first) + (s)])
+#define NEAR LAST_NEAR
+#define WEIGHTS_AT(first, s) (weight + (s) / NEAR * NEAR * p.one * (4 * ROW))
+#define LOAD_WEIGHT(at, s, q, j) LOAD4(w, (at) + ((s) * 4 + (q)) * ROW + (j) * LAST_C)
 vec4 total[TN * TM];
 
 // Adds the products with what `filter_field` left, of a lane's part of the slice.
 void project(int slice) {
-    int lane = int(gl_LocalInvocationID.x);
-    int column = rest(lane, LAST_C), pixel = rest(whole_part(lane, LAST_C), LAST_P);
-    int part = whole_part(lane, LAST_C * LAST_P);
-    if (part >= PARTS) return;
-    int from[TN], weight = p.last + (slice * SLICE + part) * (4 * ROW) + column;
-    [[unroll]] for (int i = 0; i < TN; i++)
-        from[i] = TILE_HELD + min(pixel + i * LAST_P, TILE - 1) * TILE_ROW + part;
+    if (last_place < 0) return;
+    int weight = p.last + slice * (SLICE * 4 * ROW) + last_place;
     PARTIAL_SUMS(partial, TN * TM)
-    ADD_STEPS(total, partial, 0, SLICE / PARTS, LAST_AHEAD)
+    ADD_STEPS(total, partial, 0, OWN, LAST_AHEAD)
 }
 
 void hold_sums() {

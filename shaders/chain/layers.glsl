@@ -1,35 +1,36 @@
 // Means and fully connected layers of a workgroup of LANES lanes, for an image's vectors of channels.
 //
-// Before the include: specialization constants LANES and PIXEL_LANES (lanes that share the pixels of a
-// vec4), push constants c4 (vec4s of channels) and pixels, tensors x [N, c4, pixels] and w, and in
-// shared memory `vectors` and `partial` [LANES]. WITHOUT_LAYER: means alone; no w, no `partial`.
+// Before the include: specialization constants LANES, PIXEL_LANES (lanes that share the pixels of a vec4)
+// and STEPS (vec4s of a vector that a lane multiplies in a round), push constants c4 (vec4s of channels)
+// and pixels, tensors x [N, c4, pixels] and w, and in shared memory `vectors` and `partial` [LANES].
+// WITHOUT_LAYER: means alone; no w, no `partial`.
 
 #if !WITHOUT_LAYER
-#define ADD_ROW(a, b) \
-    sum = fma(vec4(a.x), b[0], sum); \
-    sum = fma(vec4(a.y), b[1], sum); \
-    sum = fma(vec4(a.z), b[2], sum); \
-    sum = fma(vec4(a.w), b[3], sum);
-#define LOAD_ROW(b, at) \
-    vec4 b[4]; \
-    [[unroll]] for (int q_ = 0; q_ < 4; q_++) b[q_] = LOAD4(w, (at) + q_ * n4);
+// Rounds of a matrix of k4 rows of vec4s.
+int rounds_of(int k4) { return (k4 + STEPS - 1) / STEPS; }
 
-// The products of a vector in shared memory with column `column` of a matrix of k4 rows of vec4s that
-// begins at `place` and is n4 vec4s wide: of every parts-th row from number `part` on.
-vec4 products(int from, int k4, int n4, int place, int column, int part, int parts) {
+// Zeros behind a vector of k4 vec4s, to the end of its last round: weights there are zeros, but what
+// lies in shared memory may be a NaN.
+void pad_vector(int from, int k4, int lane) {
+    if (k4 + lane < rounds_of(k4) * STEPS) vectors[from + k4 + lane] = vec4(0.0);
+}
+
+// The products of a vector in shared memory with a column of a matrix, of every parts-th round from number
+// `part` on. The matrix lies in panels of `row` columns, [panel][k4 padded][4][row] vec4s, from `place` on.
+// All rows of a round are so near each other that their distance is in the instructions of loads.
+vec4 products(int from, int k4, int row, int place, int column, int part, int parts) {
+    int rounds = rounds_of(k4);
+    int at = place + (column / row * rounds + part) * (STEPS * 4 * row) + column % row;
     vec4 sum = vec4(0.0);
-    int k = part;
-    for (; k + parts < k4; k += 2 * parts) {
-        LOAD_ROW(b, place + 4 * k * n4 + column)
-        LOAD_ROW(c, place + 4 * (k + parts) * n4 + column)
-        vec4 v = vectors[from + k], v_next = vectors[from + k + parts];
-        ADD_ROW(v, b)
-        ADD_ROW(v_next, c)
-    }
-    for (; k < k4; k += parts) {
-        LOAD_ROW(b, place + 4 * k * n4 + column)
-        vec4 v = vectors[from + k];
-        ADD_ROW(v, b)
+    for (int r = part; r < rounds; r += parts) {
+        vec4 a[STEPS], b[STEPS * 4];
+        [[unroll]] for (int s = 0; s < STEPS; s++) {
+            a[s] = vectors[from + r * STEPS + s];
+            [[unroll]] for (int q = 0; q < 4; q++) b[4 * s + q] = LOAD4(w, at + (4 * s + q) * row);
+        }
+        [[unroll]] for (int s = 0; s < STEPS; s++)
+            [[unroll]] for (int q = 0; q < 4; q++) sum = fma(vec4(a[s][q]), b[4 * s + q], sum);
+        at += parts * (STEPS * 4 * row);
     }
     return sum;
 }
@@ -45,11 +46,11 @@ void add_parts(int lane, int width, int parts) {
     }
 }
 
-// The sums of columns base + 0... of a layer are in `partial`, by column.
-#define SUM_COLUMNS(from, k4, n4, place, start, end) \
+// The sums of columns start + 0... of a layer are in `partial`, by column.
+#define SUM_COLUMNS(from, k4, row, place, start, end) \
     int column = (start) + lane % width; \
     if (lane < width * parts && column < (end)) \
-        partial[lane] = products(from, k4, n4, place, column, lane / width, parts); \
+        partial[lane] = products(from, k4, row, place, column, lane / width, parts); \
     add_parts(lane, width, parts);
 
 #endif

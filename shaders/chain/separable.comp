@@ -43,9 +43,10 @@ layout(push_constant) uniform P {
     int bias, depthwise, depthwise_bias;  // where b, A and a begin
 } p;
 
-// Where a lane's pixel is read under each tap: its place in a plane of x, -1 outside of it. With BY_ROWS only
-// where it is read under the first.
+// Where a lane's pixel is read under each tap, in a plane of x, and whether that is inside; else its place is 0.
+// With BY_ROWS only where it is read under the first.
 int place[BY_ROWS != 0 ? 1 : TAPS];
+bool inside[BY_ROWS != 0 ? 1 : TAPS];
 int top, left;
 
 void find_places(int pixel) {
@@ -56,8 +57,9 @@ void find_places(int pixel) {
     [[unroll]] for (int ky = 0; ky < KERNEL_H; ky++) {
         [[unroll]] for (int kx = 0; kx < KERNEL_W; kx++) {
             ivec2 at = ivec2(left + kx * p.dilation_w, top + ky * p.dilation_h);
-            bool inside = uint(at.x) < uint(p.in_w) && uint(at.y) < uint(p.in_h);
-            place[ky * KERNEL_W + kx] = inside ? at.y * p.in_w + at.x : -1;
+            int t = ky * KERNEL_W + kx;
+            inside[t] = uint(at.x) < uint(p.in_w) && uint(at.y) < uint(p.in_h);
+            place[t] = inside[t] ? at.y * p.in_w + at.x : 0;
         }
     }
 }
@@ -80,9 +82,9 @@ vec4 of_words(uvec2 v) { return vec4(unpackFloat2x16(v.x), unpackFloat2x16(v.y))
 // The sum `v` and the products of all taps, of vec4 c of channels.
 vec4 with_taps(int plane, int c, vec4 v) {
     READ values[TAPS];
-    [[unroll]] for (int t = 0; t < TAPS; t++) values[t] = read_words(LOAD4(x, plane + max(place[t], 0)));
+    [[unroll]] for (int t = 0; t < TAPS; t++) values[t] = read_words(LOAD4(x, plane + place[t]));
     [[unroll]] for (int t = 0; t < TAPS; t++)
-        v = fma(of_words(place[t] < 0 ? READ(0) : values[t]), LOAD4(w, p.depthwise + c * TAPS + t), v);
+        v = fma(of_words(inside[t] ? values[t] : READ(0)), LOAD4(w, p.depthwise + c * TAPS + t), v);
     return v;
 }
 
@@ -92,14 +94,14 @@ vec4 with_rows(int plane, int c, vec4 v) {
         int y_ = top + ky * p.dilation_h, weight = p.depthwise + c * TAPS + ky * KERNEL_W;
         bool row_inside = uint(y_) < uint(p.in_h);
         READ values[KERNEL_W];
-        bool inside[KERNEL_W];
+        bool here[KERNEL_W];
         [[unroll]] for (int kx = 0; kx < KERNEL_W; kx++) {
             int x_ = left + kx * p.dilation_w;
-            inside[kx] = row_inside && uint(x_) < uint(p.in_w);
-            values[kx] = read_words(LOAD4(x, plane + (inside[kx] ? y_ * p.in_w + x_ : 0)));
+            here[kx] = row_inside && uint(x_) < uint(p.in_w);
+            values[kx] = read_words(LOAD4(x, plane + (here[kx] ? y_ * p.in_w + x_ : 0)));
         }
         [[unroll]] for (int kx = 0; kx < KERNEL_W; kx++)
-            v = fma(of_words(inside[kx] ? values[kx] : READ(0)), LOAD4(w, weight + kx), v);
+            v = fma(of_words(here[kx] ? values[kx] : READ(0)), LOAD4(w, weight + kx), v);
     }
     return v;
 }

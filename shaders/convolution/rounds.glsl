@@ -16,12 +16,13 @@
 const int ROUND = STEPS > 0 ? STEPS : 1;
 #define IS_MASKED (AXES != 0 && !SKIPS_PADDING)
 
-// Adds the products of `count` vec4s of channels from number `c_` on, those of pixel i from `at_`[i] on.
+// Adds the products of `count` vec4s of channels from number `c_` on, whose planes follow `at_`[i] for pixel
+// i. How far is the same for all lanes, so that no lane counts it.
 #define ADD_ROUND(sum, partial, name, place, count) \
     HELD_X held_[(count) * TN]; \
     HELD_SCALES(scales_, count, scale_place + c_) \
     [[unroll]] for (int s_ = 0; s_ < (count); s_++) \
-        [[unroll]] for (int i_ = 0; i_ < TN; i_++) held_[s_ * TN + i_] = HOLD_X(x, at_[i_] + s_ * in_plane); \
+        [[unroll]] for (int i_ = 0; i_ < TN; i_++) held_[s_ * TN + i_] = HOLD_X(x, at_[i_] + (c_ + s_) * in_plane); \
     [[unroll]] for (int s_ = 0; s_ < (count); s_++) { \
         INPUT_FACTOR a_[TN]; \
         [[unroll]] for (int i_ = 0; i_ < TN; i_++) { \
@@ -30,7 +31,6 @@ const int ROUND = STEPS > 0 ? STEPS : 1;
         } \
         ADD_PRODUCTS(sum, partial, a_, name, place + s_ * (WEIGHT_ROWS * TM)) \
     } \
-    [[unroll]] for (int i_ = 0; i_ < TN; i_++) at_[i_] += (count) * in_plane; \
     place += (count) * (WEIGHT_ROWS * TM); \
     since_ += (count); \
     if (MOST_PARTIAL_STEPS != 0 && since_ + ROUND > MOST_PARTIAL_STEPS) { \

@@ -12,6 +12,7 @@ from tests.lowering.limits import DEVICES, DISCRETE, MINIMUM, check_limits
 
 from vknn.graph import Op
 from vknn.lowering import LoweringOptions, candidates, lower
+from vknn.lowering.kernels.chain import gate
 from vknn.ops.chain import Chain
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Clip, Fused, FusedStep, HardSigmoid, Mul, Relu, Sigmoid, Swish
@@ -43,6 +44,22 @@ def by_convolutions(c: int, hidden: int, m: int) -> tuple:
     return links, weights
 
 
+@pytest.mark.parametrize("half", [False, True])
+def test_panels_hold_what_a_row_multiplies(half: bool) -> None:
+    w, bias = floats(271, 67), floats(271)
+    layer = gate.Layer(w, bias, (), (w, bias))
+    panels = gate.panels_of(layer, gate.RDNA_STEPS, half)
+    assert (4 * panels.steps - 1) * panels.row * (8 if half else 16) <= gate.REACH
+    packed, x = panels.packed(), np.zeros(4 * panels.rounds * panels.steps, np.float32)
+    assert packed.size == panels.size
+    x[:67] = floats(67)
+    matrix = packed[: 4 * panels.bias].reshape(panels.count, x.size, 4 * panels.row)
+    found = np.einsum("k,pkn->pn", x, matrix).ravel()
+    np.testing.assert_allclose(found[:271], w @ x[:67], rtol=1e-4, atol=1e-4)
+    assert not found[271:].any()
+    np.testing.assert_array_equal(packed[4 * panels.bias :][:271], bias)
+
+
 def run(links: tuple[Op, ...], counts: tuple[int, ...], *arrays: np.ndarray, **more) -> None:  # type: ignore[no-untyped-def]
     constants = tuple(range(1, len(arrays)))
     check(Chain(links, counts), *arrays, constants=constants, **more)
@@ -62,6 +79,18 @@ def test_means_and_two_products(size: tuple[int, int], precision: str) -> None:
     links, weights = by_products(29, 7, 29)
     whole = (GlobalAveragePool(), Reshape((2, 29)), *links)
     run(whole, (1, 0, 2, 2), floats(2, 29, *size), *weights, precision=precision)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize(("c", "hidden", "m"), [(13, 3, 13), (67, 131, 271)])
+def test_as_many_steps_a_round_as_on_rdna(
+    c: int, hidden: int, m: int, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Vectors end within a round, and rows of many outputs take several panels."""
+    monkeypatch.setattr(gate, "STEPS", gate.RDNA_STEPS)
+    links, weights = by_products(c, hidden, m)
+    whole = (GlobalAveragePool(), Reshape((2, c)), *links)
+    run(whole, (1, 0, 2, 2), floats(2, c, 3, 5), *weights, precision=precision, access=("storage",))
 
 
 def test_convolutions_of_one_pixel() -> None:

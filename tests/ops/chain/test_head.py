@@ -12,6 +12,7 @@ from tests.lowering.limits import DEVICES, DISCRETE, MINIMUM, check_limits
 
 from vknn.graph import Op
 from vknn.lowering import LoweringOptions, candidates, lower
+from vknn.lowering.kernels.chain import gate
 from vknn.ops.chain import Chain
 from vknn.ops.convolution.conv import Conv
 from vknn.ops.elementwise import Add, Fused, FusedStep, HardSigmoid, Relu, Swish
@@ -46,6 +47,17 @@ def run(links: tuple[Op, ...], counts: tuple[int, ...], *arrays: np.ndarray, **m
 def test_layers_and_softmax(c: int, m: int, precision: str) -> None:
     for batch, op in ((1, Softmax(1)), (3, LogSoftmax(-1))):
         run((LAYER, op), (3, 0), floats(batch, c), *weights(c, m), precision=precision)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+@pytest.mark.parametrize(("c", "m"), [(13, 3), (67, 71)])
+def test_as_many_steps_a_round_as_on_rdna(
+    c: int, m: int, precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate, "STEPS", gate.RDNA_STEPS)
+    own, links = weights(c, m), (MEAN, Reshape((2, c)), LAYER, Softmax(1))
+    x = floats(2, c, 3, 5)
+    run(links, (1, 0, 2, 0), x, *own, precision=precision, access=("storage",))
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16"])

@@ -48,29 +48,29 @@ KERNELS: dict[str, tuple[str, str]] = {
         "ep_b_5:float?=122 ep_mode_5?=123",
     ),
     "chain/gate": (
-        "c4 hidden4 hidden m4 channels pixels columns",
-        "LANES=10 INPUTS=11 HIDDEN=12 PIXEL_LANES=13 BYTES_UNSIGNED?=98 ep_code_0?=100 "
-        "ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 ep_a_1:float?=105 "
-        "ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 ep_b_2:float?=110 "
-        "ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 ep_mode_3?=115 "
-        "ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 ep_code_5?=120 "
-        "ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
+        "c4 hidden4 hidden m4 channels pixels columns a b b_bias",
+        "LANES=10 INPUTS=11 HIDDEN=12 PIXEL_LANES=13 STEPS=14 ROW_A=15 ROW_B=16 "
+        "BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 "
+        "ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 "
+        "ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 "
+        "ep_b_3:float?=114 ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 "
+        "ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
     ),
     "chain/head": (
-        "c4 channels_in m4 channels pixels columns",
-        "LANES=10 INPUTS=11 PIXEL_LANES=12 LOGARITHM=13 ACTIVATES=14 BYTES_UNSIGNED?=98 "
-        "ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 "
-        "ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 "
-        "ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 "
-        "ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 "
-        "ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
+        "c4 channels_in m4 channels pixels bias",
+        "LANES=10 INPUTS=11 PIXEL_LANES=12 LOGARITHM=13 ACTIVATES=14 COLUMNS=15 STEPS=16 "
+        "BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 "
+        "ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 "
+        "ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 "
+        "ep_b_3:float?=114 ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 "
+        "ep_mode_4?=119 ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
     ),
     "chain/inverted": (
         "tiles_w tiles total slices middle channels in_h in_w out_h out_w pad_h pad_w "
-        "first_bias depthwise depthwise_bias last last_bias",
+        "first_bias depthwise depthwise_bias last last_bias one",
         "LANES=10 SLICE=11 X4=12 M4=13 TILE_H=14 TILE_W=15 KERNEL_H=16 KERNEL_W=17 "
         "STRIDE_H=18 STRIDE_W=19 DILATION_H=20 DILATION_W=21 FIRST_PIXELS=22 FIRST_COLS=23 "
-        "STEPS=24 AHEAD=25 PIXELS=26 COLS=27 PARTS=28 LAST_AHEAD=29 BY_ROWS=30 "
+        "STEPS=24 AHEAD=25 PIXELS=26 COLS=27 PARTS=28 LAST_AHEAD=29 BY_ROWS=30 PLANE=31 "
         "BYTES_UNSIGNED?=98 ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 "
         "ep_code_1?=104 ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 "
         "ep_a_2:float?=109 ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 "

@@ -19,6 +19,7 @@ from vknn.lowering.kernels.chain.links import Link
 from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, read4, write
 from vknn.lowering.kit.layouts import Layout, ceil_div
+from vknn.lowering.kit.machine import Machine
 from vknn.lowering.kit.parameters import Number
 from vknn.lowering.kit.problem import EpilogueStep, Problem
 from vknn.lowering.kit.workgroups import fits_buffer, fits_loops
@@ -38,6 +39,8 @@ PIXEL_LANES, LANE_PIXELS = 4, 4
 #: Most bytes of weights that a workgroup reads: one compute unit takes longer for more than all do
 #: for a product of one row.
 MOST_BYTES = 5 << 18
+#: vec4s of inputs of a round, and on RDNA; bytes behind a load's address that instructions reach.
+STEPS, RDNA_STEPS, REACH = 2, 4, 4095
 #: vec4s in shared memory that sizes are rounded up to, so that layers share pipelines.
 ROUND = 64
 #: Latencies that a round of loads takes, with what is computed between them, while other lanes
@@ -69,10 +72,67 @@ class Layer:
         """vec4s of outputs."""
         return ceil_div(self.w.shape[0], 4)
 
+
+@dataclass(frozen=True, eq=False)
+class Panels:
+    """A layer's weights as chain/layers.glsl reads them: [panel][k4][4][row] vec4s of outputs, the
+    4 for the lanes of an input; then the bias [n4]. Padding is 0.
+
+    ``row``: columns of a panel. ``steps``: vec4s of inputs of a round; k4 is padded to whole ones.
+    """
+
+    layer: Layer
+    row: int
+    steps: int
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of inputs."""
+        return ceil_div(self.layer.k4, self.steps)
+
+    @property
+    def count(self) -> int:
+        """Panels."""
+        return ceil_div(self.layer.n4, self.row)
+
+    @property
+    def bias(self) -> int:
+        """The vec4 where the bias begins, and the number of vec4s before it."""
+        return self.count * self.row * 4 * self.rounds * self.steps
+
     @property
     def size(self) -> int:
-        """Elements of weights and bias as :func:`pack_layer` has them."""
-        return 4 * self.n4 * (4 * self.k4 + 1)
+        """Elements of weights and bias."""
+        return 4 * (self.bias + self.layer.n4)
+
+    @property
+    def key(self) -> str:
+        """A name that tells packings of a layer apart."""
+        return f"{self.row}x{self.steps}"
+
+    def packed(self) -> np.ndarray:
+        """Weights and bias, flat."""
+        w, rows = self.layer.w, 4 * self.rounds * self.steps
+        matrix = np.zeros((rows, self.count, 4 * self.row), np.float32)
+        matrix.reshape(rows, -1)[: w.shape[1], : w.shape[0]] = w.T
+        bias = np.zeros(4 * self.layer.n4, np.float32)
+        if self.layer.bias is not None:
+            bias[: w.shape[0]] = self.layer.bias
+        return np.concatenate([matrix.swapaxes(0, 1).ravel(), bias])
+
+
+def steps_of(machine: Machine) -> int:
+    """vec4s of inputs that a lane multiplies in a round: beside many, addresses and bounds are few.
+
+    GCN, on which float16 becomes float32 first, would be slower with as many as RDNA has.
+    """
+    return RDNA_STEPS if machine.scalar and not machine.converts else STEPS
+
+
+def panels_of(layer: Layer, steps: int, half: bool) -> Panels:
+    """Panels as wide as a load's instruction reaches all rows of a round, and all about as wide."""
+    most = REACH // ((4 * steps - 1) * (8 if half else 16))
+    return Panels(layer, ceil_div(layer.n4, ceil_div(layer.n4, most)), steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +144,23 @@ class Gate:
     pools: bool
     first: Layer
     second: Layer
+    steps: int
+    half: bool
+
+    @property
+    def panels(self) -> tuple[Panels, Panels]:
+        """Weights of both layers, one behind the other."""
+        first, second = (panels_of(x, self.steps, self.half) for x in (self.first, self.second))
+        return first, second
+
+    @property
+    def size(self) -> int:
+        """Elements of the weights."""
+        return sum(panels.size for panels in self.panels)
+
+    def packed(self) -> np.ndarray:
+        """Weights of both layers, flat."""
+        return np.concatenate([panels.packed() for panels in self.panels])
 
     def pixel_lanes(self, lanes: int) -> int:
         """Lanes that share the pixels of a vec4 of channels, a power of two."""
@@ -106,7 +183,7 @@ def share_of_pixels(pixels: int, k4: int, lanes: int) -> int:
 
 def gate_candidates(problem: Problem, links: Sequence[Link]) -> list[Candidate]:
     """A candidate for each number of workgroups that an image may take; none for other chains."""
-    gate = _gate(links)
+    gate = _gate(problem, links)
     if gate is None or not _fits(problem.limits, gate):
         return []
     inputs = (Layout.C4, *(None for _ in problem.inputs[1:]))
@@ -127,7 +204,7 @@ def _bytes(problem: Problem, gate: Gate, slices: int) -> int:
     return elements * (2 if problem.options.half else 4)
 
 
-def _gate(links: Sequence[Link]) -> Gate | None:
+def _gate(problem: Problem, links: Sequence[Link]) -> Gate | None:
     """The gate that the links are, or None."""
     x = links[0].problem.input(0)
     rest = list(links)
@@ -142,7 +219,8 @@ def _gate(links: Sequence[Link]) -> Gate | None:
     pixels = math.prod(x.dims[2:])
     if (not pools and pixels != 1) or found[0].w.shape[1] != x.dims[1]:
         return None
-    return Gate(x.dims[0], pixels, pools, found[0], found[1])
+    steps = steps_of(problem.machine)
+    return Gate(x.dims[0], pixels, pools, found[0], found[1], steps, problem.options.half)
 
 
 def keeps_vectors(link: Link) -> bool:
@@ -204,7 +282,7 @@ def _fits(limits: DeviceLimits, gate: Gate) -> bool:
         shared <= limits.shared_memory
         and gate.batch <= limits.max_group_count[1]
         and all(fits_loops(limits, *nested, times=4) for nested in loops)
-        and fits_buffer(limits, first.size + second.size)
+        and fits_buffer(limits, gate.size)
     )
 
 
@@ -219,12 +297,13 @@ def _cost(problem: Problem, gate: Gate, slices: int, read: int) -> float:
         read += image
         waits += ceil_div(first.k4 * share, lanes) * ceil_div(gate.pixels, 4 * share)
     for k4, n4 in ((first.k4, first.n4), (second.k4, ceil_div(second.n4, slices))):
-        parts = max(1, lanes // n4)
-        waits += ceil_div(n4, lanes) * (ceil_div(k4, 2 * parts) + math.log2(parts) / 4)
+        rounds = ceil_div(k4, gate.steps)
+        parts = min(max(1, lanes // n4), rounds)
+        waits += ceil_div(n4, lanes) * (ceil_div(rounds, parts) + math.log2(parts) / 4)
     crowd = max(1.0, slices * gate.batch * lanes / machine.lanes)
     waiting = waits * (WAIT * machine.latency if machine.scalar else WAVE_WAIT * machine.wait)
     busy = crowd * max(machine.drawn(read), waiting)
-    moved = size * (first.size + second.size) + gate.batch * image
+    moved = size * gate.size + gate.batch * image
     return machine.dispatch + machine.beside(busy, moved)
 
 
@@ -232,7 +311,9 @@ def _emit(emitter: Emitter, gate: Gate, slices: int) -> None:
     limits = emitter.problem.limits
     lanes, first, second = lane_total(limits), gate.first, gate.second
     sources = (*first.sources, *second.sources)
-    packed = emitter.weight("gate", functools.partial(pack_gate, gate), *sources)
+    panels = gate.panels
+    key = "-".join(["gate", *(each.key for each in panels)])
+    packed = emitter.weight(key, gate.packed, *sources)
     columns = ceil_div(second.n4, slices)
     inputs, hidden = gate.room(lanes)
     emitter.dispatch(
@@ -248,12 +329,18 @@ def _emit(emitter: Emitter, gate: Gate, slices: int) -> None:
             "channels": second.w.shape[0],
             "pixels": gate.pixels,
             "columns": columns,
+            "a": panels[0].bias,
+            "b": panels[0].bias + first.n4,
+            "b_bias": panels[0].bias + first.n4 + panels[1].bias,
         },
         spec={
             "LANES": lanes,
             "INPUTS": inputs,
             "HIDDEN": hidden,
             "PIXEL_LANES": gate.pixel_lanes(lanes),
+            "STEPS": gate.steps,
+            "ROW_A": panels[0].row,
+            "ROW_B": panels[1].row,
             **step_constants(first.steps, 0),
             **step_constants(second.steps, MOST_STEPS),
         },
@@ -270,21 +357,3 @@ def step_constants(steps: Sequence[EpilogueStep], start: int) -> dict[str, Numbe
         found[f"ep_code_{number}"], found[f"ep_mode_{number}"] = step.code, step.mode
         found[f"ep_a_{number}"], found[f"ep_b_{number}"] = float(step.a), float(step.b)
     return found
-
-
-def pack_gate(gate: Gate) -> np.ndarray:
-    """Both layers, one behind the other, as :func:`pack_layer` has them."""
-    return np.concatenate([pack_layer(gate.first), pack_layer(gate.second)])
-
-
-def pack_layer(layer: Layer) -> np.ndarray:
-    """Weights as [k4][4][n4] vec4s of outputs, the 4 for the lanes of an input; then the bias.
-
-    Padding lanes are 0.
-    """
-    outputs, inputs = layer.w.shape
-    rows = np.zeros((4 * layer.k4 + 1, 4 * layer.n4), np.float32)
-    rows[:inputs, :outputs] = layer.w.T
-    if layer.bias is not None:
-        rows[-1, :outputs] = layer.bias
-    return rows.ravel()

@@ -16,12 +16,13 @@ from vknn.lowering.kernels.chain.gate import (
     MOST_STEPS,
     ROUND,
     Layer,
+    Panels,
     keeps_vectors,
     lane_total,
     layer_of,
-    pack_layer,
     share_of_pixels,
     step_constants,
+    steps_of,
 )
 from vknn.lowering.kernels.chain.links import Link
 from vknn.lowering.kernels.pooling.window import pool_window
@@ -47,7 +48,8 @@ class Head:
     """A layer on vectors of ``batch`` images, which are means of ``pixels`` where it ``pools``.
 
     ``steps``: what is computed of each mean. ``layer``: None where the softmax is of the means.
-    ``softmax``: what is taken of the results, or None. ``columns``: vec4s of a workgroup.
+    ``softmax``: what is taken of the results, or None. ``columns``: vec4s of a workgroup, a panel
+    of the layer. ``round``: vec4s of inputs that a lane multiplies in a round.
     """
 
     batch: int
@@ -59,6 +61,7 @@ class Head:
     softmax: Softmax | LogSoftmax | None
     columns: int
     lanes: int
+    round: int
 
     @property
     def channels(self) -> int:
@@ -81,9 +84,14 @@ class Head:
         return min(self.columns, self.n4) if self.layer is None else self.layer.k4
 
     @property
+    def panels(self) -> Panels | None:
+        """The layer's weights."""
+        return None if self.layer is None else Panels(self.layer, self.columns, self.round)
+
+    @property
     def weights(self) -> int:
         """Elements of the layer's weights."""
-        return 0 if self.layer is None else self.layer.size
+        return 0 if self.panels is None else self.panels.size
 
     @property
     def pixel_lanes(self) -> int:
@@ -103,7 +111,7 @@ def head_candidates(problem: Problem, links: Sequence[Link]) -> list[Candidate]:
     """A candidate for each number of columns of a workgroup; none for other chains."""
     found = []
     for columns in COLUMNS:
-        head = _head(links, columns, lane_total(problem.limits) // 2)
+        head = _head(problem, links, columns)
         if head is None or not _fits(problem.limits, head):
             continue
         inputs = (Layout.C4, *(None for _ in problem.inputs[1:]))
@@ -113,7 +121,7 @@ def head_candidates(problem: Problem, links: Sequence[Link]) -> list[Candidate]:
     return found
 
 
-def _head(links: Sequence[Link], columns: int, lanes: int) -> Head | None:
+def _head(problem: Problem, links: Sequence[Link], columns: int) -> Head | None:
     """The end of a classifier that the links are, or None."""
     x = links[0].problem.input(0)
     rest = list(links)
@@ -135,7 +143,9 @@ def _head(links: Sequence[Link], columns: int, lanes: int) -> Head | None:
     pixels = math.prod(x.dims[2:])
     if (not pools and pixels != 1) or pools + (layer is not None) + (softmax is not None) < 2:
         return None
-    return Head(x.dims[0], x.dims[1], pixels, pools, steps, layer, softmax, columns, lanes)
+    lanes, sizes = lane_total(problem.limits) // 2, (x.dims[0], x.dims[1], pixels)
+    of_round = steps_of(problem.machine)
+    return Head(*sizes, pools, steps, layer, softmax, columns, lanes, of_round)
 
 
 def _is_mean(link: Link) -> bool:
@@ -207,10 +217,10 @@ _WAITS, _LAST_WAITS = 2.0, 3.0
 
 
 def _emit(emitter: Emitter, head: Head) -> None:
-    layer, softmax = head.layer, head.softmax
+    layer, softmax, panels = head.layer, head.softmax, head.panels
     buffers = [read4(emitter.input(0))]
-    if layer is not None:
-        packed = emitter.weight("head", functools.partial(pack_layer, layer), *layer.sources)
+    if layer is not None and panels is not None:
+        packed = emitter.weight(f"head-{panels.key}", panels.packed, *layer.sources)
         buffers.append(read4(packed))
     buffers.append(write(emitter.output()))
     if softmax is not None:
@@ -231,7 +241,7 @@ def _emit(emitter: Emitter, head: Head) -> None:
             "m4": head.n4,
             "channels": head.channels,
             "pixels": head.pixels,
-            "columns": head.columns,
+            "bias": 0 if panels is None else panels.bias,
         },
         spec={
             "LANES": head.lanes,
@@ -239,6 +249,8 @@ def _emit(emitter: Emitter, head: Head) -> None:
             "PIXEL_LANES": head.pixel_lanes,
             "LOGARITHM": int(isinstance(softmax, LogSoftmax)),
             "ACTIVATES": int(layer is not None and bool(head.steps)),
+            "COLUMNS": head.columns,
+            "STEPS": head.round,
             **step_constants(head.steps, 0),
             **step_constants(last_steps, MOST_STEPS),
         },

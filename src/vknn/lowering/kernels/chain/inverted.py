@@ -10,6 +10,7 @@ so where much is multiplied for a pixel and there are few of them, dispatches ap
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ from vknn.lowering.kernels.chain.convolutions import (
     is_plain,
     is_pointwise,
 )
-from vknn.lowering.kernels.chain.gate import step_constants
+from vknn.lowering.kernels.chain.gate import REACH, step_constants
 from vknn.lowering.kernels.chain.inverted_registers import by_rows
 from vknn.lowering.kernels.chain.inverted_search import best_tiles
 from vknn.lowering.kernels.chain.inverted_tiles import InvertedTile, Sizes
@@ -142,6 +143,7 @@ def _constants(found: Inverted, tile: InvertedTile) -> dict[str, int | float]:
     """Specialization constants."""
     sizes, depthwise = found.sizes, found.shapes[1]
     steps: dict[str, int | float] = {}
+    plane = math.prod(depthwise.size_in)
     for number, link in enumerate(found.links):
         steps |= step_constants(link.problem.epilogue.steps, MOST_STEPS * number)
     return {
@@ -165,6 +167,7 @@ def _constants(found: Inverted, tile: InvertedTile) -> dict[str, int | float]:
         "COLS": tile.lanes.cols,
         "PARTS": tile.lanes.parts,
         "LAST_AHEAD": tile.last_ahead,
+        "PLANE": plane if plane * (8 if sizes.half else 16) <= REACH else 0,
         **steps,
     }
 
@@ -192,6 +195,7 @@ def _push(found: Inverted, tile: InvertedTile) -> dict[str, int]:
         "pad_h": depthwise.pads[1],
         "pad_w": depthwise.pads[2],
         **dict(zip(names, map(int, ends), strict=True)),
+        "one": 1,
     }
 
 
