@@ -94,6 +94,13 @@ def test_patterns_and_lists(tree: Path) -> None:
     assert len(find_source(twice).paths) == 3, "each file counts once"
 
 
+def test_a_file_by_several_names_is_one_record(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of its names is its id."""
+    monkeypatch.chdir(tree)
+    given = ["below", "./below", str(tree / "below"), "0000.png", "below/../0000.png"]
+    assert find_source(given).paths == ("0000.png", "below/deep/0000.png")
+
+
 def test_a_name_with_the_letters_of_patterns(tmp_path: Path) -> None:
     path = tmp_path / "a[1].png"
     path.write_bytes(png())
@@ -132,6 +139,34 @@ def test_a_filesystem_that_is_not_this_machines(tree: Path) -> None:
         found("*.jpg")
     with pytest.raises(InputError, match="cannot be listed"):
         found("nowhere")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "*.png",
+        "**/*.png",
+        "*/*.png",
+        "below/**",
+        "**/deep/*",
+        "?.png",
+        "a[1].png",
+        "[!0]*.png",
+        ".*",
+    ],
+)
+def test_patterns_mean_the_same_elsewhere(pattern: str, tree: Path) -> None:
+    """As glob has them: an asterisk ends at slashes, two may mean no folder, dots are hidden."""
+    from pyarrow import fs
+
+    from vknn.scale import sources
+
+    for name in ("a[1].png", "a1.png", "b.png", ".hidden.png", "below/e.png", "below/.c/d.png"):
+        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).write_bytes(png())
+    place = fs.SubTreeFileSystem(str(tree), fs.LocalFileSystem())
+    found = sorted(sources._files(place, pattern, "bucket", []))
+    assert found == names(str(tree / pattern), tree) != []
 
 
 @pytest.mark.parametrize(

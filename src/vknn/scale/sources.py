@@ -105,6 +105,8 @@ def find_source(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
             raise InputError(f"{text} lies elsewhere than {texts[0]}: one job reads from one place")
         filesystem = place
         found.update(_files(place, path, text, aside))
+    if len(texts) > 1 and filesystem is not None and filesystem.type_name == "local":
+        found = _once(found)
     for path in found:
         if any("\ud800" <= letter <= "\udfff" for letter in path):
             raise InputError(f"{path!r}: its name is no text (UTF-8), and names are ids: rename it")
@@ -195,9 +197,10 @@ def _files(place: Any, path: str, text: str, aside: list[str]) -> dict[str, int]
         return _local_files(path, aside)
     fs = arrow_part("fs")
     base = path
-    while _PATTERN & set(base):
-        base = posixpath.dirname(base)
     try:
+        if place.get_file_info(path).type == fs.FileType.NotFound:
+            while _PATTERN & set(base):
+                base = posixpath.dirname(base)
         info = place.get_file_info(base)
         if info.type == fs.FileType.File:
             return {path: info.size}
@@ -206,9 +209,25 @@ def _files(place: Any, path: str, text: str, aside: list[str]) -> dict[str, int]
         raise InputError(f"{text} cannot be listed: {error}") from None
     files = {f.path: f.size for f in found if f.type == fs.FileType.File}
     if base != path:
-        return _some({p: s for p, s in files.items() if fnmatch.fnmatch(p, path)}, text)
+        asked = posixpath.relpath(path, base).split("/")
+        return _some(
+            {p: s for p, s in files.items() if _fits(posixpath.relpath(p, base).split("/"), asked)},
+            text,
+        )
     inside = {p: s for p, s in files.items() if _is_meant(posixpath.relpath(p, base), aside)}
     return _some(inside, text)
+
+
+def _fits(names: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether a path fits a pattern, both as the names between slashes: as glob has it."""
+    if not pattern or not names:
+        return not pattern and not names
+    first, seen = pattern[0], not names[0].startswith(".") or pattern[0].startswith(".")
+    if first != "**":
+        return seen and fnmatch.fnmatchcase(names[0], first) and _fits(names[1:], pattern[1:])
+    if len(pattern) > 1 and _fits(names, pattern[1:]):
+        return True
+    return seen and (_fits(names[1:], pattern) or len(pattern) == len(names) == 1)
 
 
 def _local_files(path: str, aside: list[str]) -> dict[str, int]:
@@ -301,6 +320,14 @@ def _aside_text(aside: Sequence[str]) -> str:
         return ""
     others = "file is" if len(aside) == 1 else "files are"
     return f"{len(aside)} {others} no record by the ending of the name, such as {min(aside)!r}"
+
+
+def _once(files: Mapping[str, int]) -> dict[str, int]:
+    """The files, each by the first of its names: a list may have a folder, and one in it."""
+    names: dict[str, str] = {}
+    for path in files:
+        names.setdefault(os.path.abspath(path), path)
+    return {path: files[path] for path in names.values()}
 
 
 def _some(files: dict[str, int], text: str) -> dict[str, int]:
