@@ -96,7 +96,7 @@ class JobSteps:
             with contextlib.suppress(VknnError):  # such as of a full disk: the first is told
                 self._finish(STOPPED)
             raise
-        if not self.outcome.rows:
+        if not self.outcome.rows and not left:
             self.outcome.note("the source has no records, and the answers have no file")
         if left:
             self.outcome.notes.append("only suspect rows were computed: others are left")
