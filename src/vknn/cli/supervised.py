@@ -30,8 +30,8 @@ _ENDED = (
 def supervised(output: str, work: Callable[[int], int], seconds: float = COMPILE_SECONDS) -> int:
     """Exit code of ``work``, which a child process does; where a driver ends that, another goes on.
 
-    ``work`` is told how many processes ended before. The job in the folder ``output`` notes what is being
-    computed: without such a note nothing was gained, and the work is given up.
+    ``work`` is told how many processes ended before. The job in the folder ``output`` notes what is
+    being computed: without such a note nothing was gained, and the work is given up.
     ``seconds``: that one call of a driver may take. Where processes cannot be forked this one does
     the work.
     """
