@@ -23,7 +23,7 @@ from tests.scale.jobs import (
 from vknn.errors import InputError
 from vknn.scale.folder import Folder
 from vknn.scale.reading import read
-from vknn.scale.sources import find_source
+from vknn.scale.sources import _escaped, find_source, place_of
 from vknn.scale.survey import surveyed
 
 pytest.importorskip("PIL")
@@ -118,6 +118,25 @@ def test_addresses(tree: Path, tmp_path: Path) -> None:
     assert [os.path.relpath(path, tree) for path in found.paths] == names(tree, tree)
     some = find_source(f"{tree.as_uri()}/00*.png")
     assert [os.path.basename(path) for path in some.paths] == ["0000.png", "0001.png"]
+
+
+@pytest.mark.parametrize("name", ["my pictures", "b\u00fccher", "a[1]", "what?", "a#b", "{x}|^`"])
+def test_names_that_addresses_have_no_letters_for(name: str, tmp_path: Path) -> None:
+    pictures(tmp_path / name, 2)
+    for address in (f"file://{tmp_path}/{name}", (tmp_path / name).as_uri()):
+        found = find_source(address)
+        assert found.paths == tuple(str(tmp_path / name / f"000{n}.png") for n in (0, 1))
+    if name != "what?":
+        assert place_of(f"file://{tmp_path}/{name}/000[01].png")[1].endswith("/000[01].png")
+
+
+def test_options_of_addresses_are_left_alone() -> None:
+    address = "s3://bucket/my [1]/%20?endpoint_override=[::1]:80&scheme=http"
+    assert _escaped(address) == (
+        "s3://bucket/my%20%5B1%5D/%20?endpoint_override=[::1]:80&scheme=http"
+    )
+    assert _escaped("s3://[::1]/a") == "s3://[::1]/a"
+    assert _escaped("s3://bucket?region=a") == "s3://bucket?region=a"
 
 
 def test_a_filesystem_that_is_not_this_machines(tree: Path) -> None:

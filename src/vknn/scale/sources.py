@@ -8,6 +8,7 @@ import os
 import posixpath
 import re
 import stat
+import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -29,6 +30,8 @@ BYTES, DATA = "bytes", "data"
 _PATTERN = frozenset("*?[")
 _EXPECTED = "expected a folder, a pattern, a file or an address, or a list of these"
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+#: Scheme and host of an address, and what is behind them.
+_PARTS = re.compile(r"([^:]+:(?://[^/?]*)?)(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -185,10 +188,24 @@ def place_of(text: str) -> tuple[Any, str]:
     if not _ADDRESS.match(text):
         return fs.LocalFileSystem(), text.replace("/", os.sep)
     try:
-        place, path = fs.FileSystem.from_uri(text)
+        place, path = fs.FileSystem.from_uri(_escaped(text))
     except (arrow().ArrowException, OSError, ValueError) as error:
         raise InputError(f"{text} cannot be opened: {error}") from None
     return place, path.replace("/", os.sep) if place.type_name == "local" else path
+
+
+def _escaped(address: str) -> str:
+    """An address with the letters of names that addresses do not have, such as blanks, escaped.
+
+    Escapes that there are stay, and so do options behind a question mark, which files have none of.
+    """
+    found = _PARTS.match(address)
+    assert found is not None, "it is one of _ADDRESS"
+    path, query = found[2], ""
+    if not address.lower().startswith("file:"):
+        path, mark, options = path.partition("?")
+        query = mark + options
+    return found[1] + urllib.parse.quote(path, safe="/%:@!$&'()*+,;=~") + query
 
 
 def _files(place: Any, path: str, text: str, aside: list[str]) -> dict[str, int]:
