@@ -300,6 +300,32 @@ def test_a_pattern_that_means_answers_as_well(tmp_path: Path) -> None:
         job(str(tmp_path / "below" / "*" / "*.parquet"), net, tmp_path / "below" / "out", id="id")
 
 
+def test_answers_and_sources_of_one_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Addresses with options have a question mark, and are no patterns for that."""
+    from pyarrow import fs
+
+    from vknn.scale import sources
+
+    place = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+
+    def place_of(text: str) -> tuple[fs.FileSystem, str]:
+        return place, text.removeprefix("s3://").partition("?")[0]
+
+    monkeypatch.setattr(sources, "place_of", place_of)
+    for name in ("in/a", "in/out/b", "in/out_of/c"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        table(tmp_path / f"{name}.parquet", vectors(1))
+    found = find_source("s3://in?region=here")
+    for path in ("in", "in/out"):
+        with pytest.raises(InputError, match="lies in the source s3://in"):
+            sources.check_apart(found, place, path, "the output")
+    sources.check_apart(found, place, "other", "the output")
+    some = find_source("s3://in/**/*.parquet?region=here")
+    sources.check_apart(some, place, "in/out", "the output")
+    left = sources.without_answers(some, place, "in/out").paths
+    assert left == ("in/a.parquet", "in/out_of/c.parquet")
+
+
 @pytest.mark.parametrize("kind", ["pictures", "parquet", "npy", "npz", "tar"])
 def test_relative_names_mean_the_same_in_every_folder(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

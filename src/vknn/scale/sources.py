@@ -149,7 +149,7 @@ def check_apart(source: RecordSource, filesystem: Any, path: str, text: str) -> 
     fs = arrow_part("fs")
     for given in source.given:
         place, folder = place_of(given)
-        if not place.equals(filesystem) or (_PATTERN & set(given) and not os.path.exists(given)):
+        if not place.equals(filesystem):
             continue
         if place.type_name == "local":
             folder, inside = os.path.realpath(folder), os.path.realpath(path)
@@ -166,11 +166,12 @@ def without_answers(source: RecordSource, filesystem: Any, path: str) -> RecordS
 
     Raises InputError where nothing is left.
     """
-    if source.kind != PARQUET or not source.is_local or not source.filesystem.equals(filesystem):
+    if source.kind != PARQUET or not source.filesystem.equals(filesystem):
         return source
-    inside = f"{os.path.realpath(path)}/"
+    real = os.path.realpath if source.is_local else posixpath.normpath
+    inside = f"{real(path)}/"
     folders = {os.path.dirname(source.place(path)) for path in source.paths}
-    own = {folder for folder in folders if f"{os.path.realpath(folder)}/".startswith(inside)}
+    own = {folder for folder in folders if f"{real(folder)}/".startswith(inside)}
     if not own:
         return source
     left = source.where(lambda p: os.path.dirname(source.place(p)) not in own)
