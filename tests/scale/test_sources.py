@@ -22,8 +22,10 @@ from tests.scale.jobs import (
 
 from vknn.errors import InputError
 from vknn.scale.folder import Folder
+from vknn.scale.options import Predictor
 from vknn.scale.reading import read
-from vknn.scale.sources import _escaped, find_source, place_of
+from vknn.scale.same_job import document_of
+from vknn.scale.sources import RecordSource, _escaped, find_source, place_of, without_secret
 from vknn.scale.survey import surveyed
 
 pytest.importorskip("PIL")
@@ -137,6 +139,20 @@ def test_options_of_addresses_are_left_alone() -> None:
     )
     assert _escaped("s3://[::1]/a") == "s3://[::1]/a"
     assert _escaped("s3://bucket?region=a") == "s3://bucket?region=a"
+
+
+def test_secrets_of_addresses_are_not_kept(tmp_path: Path) -> None:
+    """job.json names source and answers, and lies where others read."""
+    given = "s3://KEY:SE+CRET@bucket/a@b?endpoint_override=here:80"
+    kept = "s3://bucket/a@b?endpoint_override=here:80"
+    assert without_secret(given) == kept == without_secret(kept)
+    assert without_secret("folder//a@b") == "folder//a@b"
+    address = "s3://KEY:SECRET@bucket/in?region=us-east-1"
+    folder = Folder(address.replace("in?", "out?"))
+    source = RecordSource("pictures", (address,), (), (), folder.filesystem)
+    said = document_of(Predictor(write_net(tmp_path)), source, folder)
+    assert folder.text == "s3://bucket/out?region=us-east-1" and "SECRET" not in str(said)
+    assert said["source"] == ["s3://bucket/in?region=us-east-1"]
 
 
 def test_a_filesystem_that_is_not_this_machines(tree: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from vknn.scale.folder import Folder
 from vknn.scale.model_files import digest, model_files
 from vknn.scale.options import Predictor
-from vknn.scale.sources import RecordSource, place_of
+from vknn.scale.sources import RecordSource, place_of, without_secret
 from vknn.scale.versions import versions
 
 
@@ -21,7 +21,7 @@ def document_of(predictor: Predictor, source: RecordSource, folder: Folder) -> d
         "versions": versions(),
         "model": {"name": Path(predictor.model).name, "sha256": digest(files)},
         "options": predictor.identity(),
-        "source": [text.rstrip("/") or text for text in source.given],
+        "source": [without_secret(text).rstrip("/") or text for text in source.given],
         "place": _place(source, folder),
     }
 

@@ -30,6 +30,8 @@ BYTES, DATA = "bytes", "data"
 _PATTERN = frozenset("*?[")
 _EXPECTED = "expected a folder, a pattern, a file or an address, or a list of these"
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+#: Key and secret, as in s3://KEY:SECRET@bucket.
+_SECRET = re.compile(r"//[^/?]*@")
 #: Scheme and host of an address, and what is behind them.
 _PARTS = re.compile(r"([^:]+:(?://[^/?]*)?)(.*)", re.DOTALL)
 
@@ -193,6 +195,14 @@ def place_of(text: str) -> tuple[Any, str]:
     except (arrow().ArrowException, OSError, ValueError) as error:
         raise InputError(f"{text} cannot be opened: {error}") from None
     return place, path.replace("/", os.sep) if place.type_name == "local" else path
+
+
+def without_secret(address: str) -> str:
+    """An address without the key and the secret that stand before its bucket, for files of a job.
+
+    What is no address stays as it is.
+    """
+    return _SECRET.sub("//", address, count=1) if _ADDRESS.match(address) else address
 
 
 def _escaped(address: str) -> str:
