@@ -192,11 +192,42 @@ def test_shapes_that_change_all_the_time(path: Path, monkeypatch: pytest.MonkeyP
         session.run_many(array(number, 4 + number % 3) for number in range(20))
         assert begun == []
         items = [array(number, 5 + number // 2 % 2) for number in range(20)]
-        for item, answer in zip(items, session.run_many(items), strict=True):
+        for item, answer in zip(items, session.run_many(iter(items)), strict=True):
             np.testing.assert_array_equal(answer["out"], session.run(item)["out"])  # type: ignore
         assert len(begun) == 1
-        session.run_many([*items, *items[:1] * 40])
+        session.run_many(iter([*items, *items[:1] * 40]))
         assert len(begun) == 3
+
+
+@pytest.mark.parametrize("device", BACKENDS)
+def test_shapes_of_a_list_are_grouped(
+    device: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each shape's program is used once; answers and errors are in the order of the list."""
+    changes = []
+    change = StreamedRuns.change
+
+    def noted(self: StreamedRuns, program: Any) -> None:
+        changes.append(program)
+        change(self, program)
+
+    monkeypatch.setattr(StreamedRuns, "change", noted)
+    bad = bad_items()
+    items: list[Any] = [array(number, 4 + number % 5) for number in range(20)]
+    items[7:7] = bad
+    with vknn.Session(path, device=device) as session:
+        for given in (items, tuple(items)):
+            changes.clear()
+            answers = session.run_many(given)
+            assert len(changes) == 5 and len(answers) == len(items)
+            for item, answer in zip(items, answers, strict=True):
+                if isinstance(item, np.ndarray):
+                    np.testing.assert_array_equal(answer["out"], session.run(item)["out"])
+                else:
+                    assert isinstance(answer, vknn.InputError)
+        changes.clear()
+        session.run_many(items[:7], errors="raise")
+        assert len(changes) == 7, "the first error in the list is the one that is raised"
 
 
 @pytest.mark.device

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections import deque
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
+from collections import defaultdict, deque
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from vknn.engine import Engine
@@ -63,6 +63,29 @@ def checked_items(inputs: Any, method: str) -> Iterable[Any]:
         f"{method} takes an iterable of inputs, a dict for each run, "
         f"not a single {type(inputs).__name__}"
     )
+
+
+def grouped(items: Sequence[Any]) -> list[int]:
+    """Numbers of the items, those of one shape behind one another.
+
+    Programs are kept for some shapes only: where many take turns, each would be prepared anew.
+    """
+    groups: dict[object, list[int]] = defaultdict(list)
+    for number, item in enumerate(items):
+        groups[_shapes(item)].append(number)
+    return [number for group in groups.values() for number in group]
+
+
+def _shapes(item: Any) -> object:
+    """The shapes of an item's arrays, as far as these say them; equal for what may run alike."""
+    if isinstance(item, Mapping):
+        return tuple((name, _shape(array)) for name, array in item.items())
+    return _shape(item)
+
+
+def _shape(array: Any) -> tuple[int, ...] | None:
+    shape = getattr(array, "shape", None)
+    return shape if isinstance(shape, tuple) else None
 
 
 def streamed(

@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 from vknn.engine import Engine
 from vknn.errors import VknnError, naming
 from vknn.formats import Model
-from vknn.item_stream import checked_items, streamed
+from vknn.item_stream import checked_errors, checked_items, grouped, streamed
 from vknn.output_names import staying
 
 #: Results of an item, or the error in its place.
@@ -131,8 +131,12 @@ class ManyRuns:
     ) -> list[Any]:
         """Outputs of the model for a list of inputs: the list of what :meth:`stream` gives.
 
+        Those of one shape run behind one another, in whatever order a list has them, unless the
+        model keeps state or ``errors`` is "raise": changes between shapes take time.
+
         Args:
-            inputs: Dicts as for :meth:`run`, in a list or whatever gives them one by one.
+            inputs: Dicts as for :meth:`run`, in a list, which is grouped by shapes, or whatever
+                gives them one by one, which is not.
             in_flight: As of :meth:`stream`.
             errors: "return" or "raise", as of :meth:`stream`; with "raise" the results of the
                 inputs before are lost.
@@ -150,4 +154,11 @@ class ManyRuns:
             engine = self._engine.of_signature(signature)
             kept = staying(on_device, [spec.name for spec in engine.model.outputs])
             items = checked_items(inputs, "run_many")
-            return list(streamed(engine, items, timeout, kept, in_flight, errors))
+            ordered = engine.keeps_state or not checked_errors(errors)
+            if ordered or not isinstance(items, list | tuple):
+                return list(streamed(engine, items, timeout, kept, in_flight, errors))
+            order = grouped(items)
+            moved = (items[number] for number in order)
+            found = streamed(engine, moved, timeout, kept, in_flight, errors)
+            answers = dict(zip(order, found, strict=True))
+            return [answers[number] for number in range(len(items))]

@@ -22,9 +22,6 @@ SCALE = {
     "column {} has rows of different shapes ({}), which .npz has no place for: --format jsonl": (
         "scale/test_answers.py::test_conversions_that_cannot_be"
     ),
-    "column {} is {}, which .npz has no place for: --format jsonl": (
-        "scale/test_answers.py::test_kept_columns_keep_their_types"
-    ),
     "device {} ({}) disagrees with NumPy: {}; `vknn verify` says which operator it is, and "
     "--device takes another device": ("scale/test_device_checks.py::test_the_first_check_refuses"),
     "{} has Parquet files of others: give another folder": (

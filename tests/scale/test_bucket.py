@@ -84,6 +84,8 @@ def test_a_job_reads_and_writes_a_bucket(
     assert scale.run(source, net, target, **options).new_rows == 0
     with pytest.raises(VknnError, match="another job"):
         scale.run(source, net, target, precision="fp16", **options)
+    with pytest.raises(VknnError, match="lies in the source"):
+        scale.run(source, net, f"s3://vknn/in/below{bucket}", **options)
     again = scale.run(source, net, target, precision="fp16", restart=True, **options)
     assert again.new_rows == 7
     assert pq.read_table(f"vknn/{engine}", filesystem=place).num_rows == 7

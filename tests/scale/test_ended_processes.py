@@ -76,7 +76,11 @@ def test_a_record_that_kills_the_process(net: Path, tmp_path: Path) -> None:
         "message": "the process that computed it on numpy ended 2 times (SIGKILL)",
         "attempts": 2,
     }
-    assert document(tmp_path / "out")["report"]["errors"] == {"ProcessDied": 1}
+    told = document(tmp_path / "out")["report"]
+    assert told["errors"] == {"ProcessDied": 1}
+    assert told["notes"] == [
+        "3 processes were ended; new rows, times and rates are those of the last one"
+    ]
     assert not Folder(tmp_path / "out").running(), "no note is left"
     again = batch(*words(net, source, tmp_path / "out"), environment=probing("40:kill"))
     assert again.returncode == 0 and "0 of them now" in again.stdout

@@ -70,7 +70,7 @@ def test_another_job_is_refused(net: Path, source: Path, tmp_path: Path) -> None
     with pytest.raises(VknnError, match=r"source \['.*t.parquet'\], not \['.*other.parquet'\]"):
         job(other, net, tmp_path / "out", id="id")
     write_net(tmp_path, ANY_SQUARES)
-    with pytest.raises(VknnError, match="holds another job: model .*sha256"):
+    with pytest.raises(VknnError, match=r"job: model net.param \(sha256 \w+\), not net.param \(s"):
         job(source, net, tmp_path / "out", id="id")
     assert answers(tmp_path / "out") == before
     report = job(source, net, tmp_path / "out", id="id", restart=True)

@@ -126,3 +126,42 @@ def test_errors_do_not_hold_who_met_them(tmp_path: Path) -> None:
             assert there() is None
         finally:
             gc.enable()
+
+
+def test_the_only_column_of_bytes_is_the_picture(tmp_path: Path) -> None:
+    found = pa.table({"url": ["a", "b"], "photo": [png(0), png(1)], "width": [8, 8]})
+    pq.write_table(found, tmp_path / "t.parquet")
+    report = job(tmp_path / "t.parquet", picture_net(tmp_path), tmp_path / "out", id="url")
+    assert (report.rows, report.errors) == (2, {})
+
+
+@pytest.mark.parametrize("kind", ["list", "tensor"])
+def test_the_only_column_of_arrays_is_meant(kind: str, tmp_path: Path) -> None:
+    """Beside text and numbers, whatever it is called."""
+    values = vectors(2)
+    tensors = pa.FixedShapeTensorArray.from_numpy_ndarray(values)
+    columns = {
+        "id": [0, 1],
+        "url": ["a", "b"],
+        "numbers": list(values) if kind == "list" else tensors,
+    }
+    pq.write_table(pa.table({**columns, "width": [1, 2]}), tmp_path / "t.parquet")
+    job(tmp_path / "t.parquet", write_net(tmp_path), tmp_path / "out", id="id", keep=["width"])
+    found = [row["out"] for row in answers(tmp_path / "out")]
+    np.testing.assert_array_equal(found, values * values)
+
+
+def test_outputs_that_are_known_only_later(tmp_path: Path) -> None:
+    """Readers take the columns of the first file for those of all: it gets them as well."""
+    net, source = picture_net(tmp_path), tmp_path / "in"
+    source.mkdir()
+    (source / "a.png").write_bytes(b"no picture")
+    assert job(source, net, tmp_path / "out").errors == {"UnreadableFileError": 1}
+    (source / "b.png").write_bytes(png())
+    assert job(source, net, tmp_path / "out").rows == 2
+    first, second = (pq.read_table(path) for path in sorted((tmp_path / "out").glob("*.parquet")))
+    assert first.schema == second.schema
+    found = pq.read_table(tmp_path / "out")
+    assert found.column("path").to_pylist() == [f"{source}/a.png", f"{source}/b.png"]
+    assert found.column("out").null_count == 1 and found.column("error").null_count == 1
+    assert "" not in found.column("batch").to_pylist()

@@ -283,6 +283,7 @@ def test_a_table_without_rows(tmp_path: Path, net: Path) -> None:
     table(tmp_path / "t.parquet", vectors(0))
     report = job(tmp_path / "t.parquet", net, tmp_path / "out", id="id")
     assert (report.rows, report.state) == (0, "done")
+    assert "the source has no records" in report.notes[0]
 
 
 @pytest.mark.parametrize("kind", ["npy", "npz", "fortran", "big-endian", "half", "integers"])
@@ -318,7 +319,7 @@ def test_arrays_of_truth_values(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "array, text",
     [
-        (np.float32(1), "the first axes count rows"),
+        (np.float32(1), "array 'data' is a single number: its first axis has rows"),
         (np.array(["a"]), "holds <U1: numbers are read"),
         (np.zeros(1, [("a", "f4")]), "numbers are read"),
         (np.array([{}]), "is no NumPy file"),

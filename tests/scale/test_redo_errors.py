@@ -84,18 +84,18 @@ def test_on_ray(ray: Any, net: Path, output: Path, tmp_path: Path) -> None:
 
 
 def test_by_command(
-    net: Path, output: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    net: Path, output: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     words = ["batch", str(net), str(tmp_path / "pictures"), "--output", str(output)]
     words += ["--device", "numpy", "--redo-errors"]
     assert main([*words, "--dry-run"]) == 0
-    assert "12 records in 12 files" in (told := capsys.readouterr().out) and "9 of them" in told
+    assert "12 records in 12 files" in (told := capfd.readouterr().out) and "9 of them" in told
     assert len(by_id(output, "path")) == 12, "a plan removes nothing"
     assert main(words) == 0
     check_whole(output, net, tmp_path)
     with pytest.raises(SystemExit):
         main([*words, "--redo-suspect"])
-    assert "not allowed with argument --redo-errors" in capsys.readouterr().err
+    assert "not allowed with argument --redo-errors" in capfd.readouterr().err
 
 
 def test_broken_off(

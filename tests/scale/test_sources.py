@@ -22,8 +22,10 @@ from tests.scale.jobs import (
 
 from vknn.errors import InputError
 from vknn.scale.folder import Folder
+from vknn.scale.options import Predictor
 from vknn.scale.reading import read
-from vknn.scale.sources import find_source
+from vknn.scale.same_job import document_of
+from vknn.scale.sources import RecordSource, _escaped, find_source, place_of, without_secret
 from vknn.scale.survey import surveyed
 
 pytest.importorskip("PIL")
@@ -94,6 +96,13 @@ def test_patterns_and_lists(tree: Path) -> None:
     assert len(find_source(twice).paths) == 3, "each file counts once"
 
 
+def test_a_file_by_several_names_is_one_record(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first of its names is its id."""
+    monkeypatch.chdir(tree)
+    given = ["below", "./below", str(tree / "below"), "0000.png", "below/../0000.png"]
+    assert find_source(given).paths == ("0000.png", "below/deep/0000.png")
+
+
 def test_a_name_with_the_letters_of_patterns(tmp_path: Path) -> None:
     path = tmp_path / "a[1].png"
     path.write_bytes(png())
@@ -111,6 +120,39 @@ def test_addresses(tree: Path, tmp_path: Path) -> None:
     assert [os.path.relpath(path, tree) for path in found.paths] == names(tree, tree)
     some = find_source(f"{tree.as_uri()}/00*.png")
     assert [os.path.basename(path) for path in some.paths] == ["0000.png", "0001.png"]
+
+
+@pytest.mark.parametrize("name", ["my pictures", "b\u00fccher", "a[1]", "what?", "a#b", "{x}|^`"])
+def test_names_that_addresses_have_no_letters_for(name: str, tmp_path: Path) -> None:
+    pictures(tmp_path / name, 2)
+    for address in (f"file://{tmp_path}/{name}", (tmp_path / name).as_uri()):
+        found = find_source(address)
+        assert found.paths == tuple(str(tmp_path / name / f"000{n}.png") for n in (0, 1))
+    if name != "what?":
+        assert place_of(f"file://{tmp_path}/{name}/000[01].png")[1].endswith("/000[01].png")
+
+
+def test_options_of_addresses_are_left_alone() -> None:
+    address = "s3://bucket/my [1]/%20?endpoint_override=[::1]:80&scheme=http"
+    assert _escaped(address) == (
+        "s3://bucket/my%20%5B1%5D/%20?endpoint_override=[::1]:80&scheme=http"
+    )
+    assert _escaped("s3://[::1]/a") == "s3://[::1]/a"
+    assert _escaped("s3://bucket?region=a") == "s3://bucket?region=a"
+
+
+def test_secrets_of_addresses_are_not_kept(tmp_path: Path) -> None:
+    """job.json names source and answers, and lies where others read."""
+    given = "s3://KEY:SE+CRET@bucket/a@b?endpoint_override=here:80"
+    kept = "s3://bucket/a@b?endpoint_override=here:80"
+    assert without_secret(given) == kept == without_secret(kept)
+    assert without_secret("folder//a@b") == "folder//a@b"
+    address = "s3://KEY:SECRET@bucket/in?region=us-east-1"
+    folder = Folder(address.replace("in?", "out?"))
+    source = RecordSource("pictures", (address,), (), (), folder.filesystem)
+    said = document_of(Predictor(write_net(tmp_path)), source, folder)
+    assert folder.text == "s3://bucket/out?region=us-east-1" and "SECRET" not in str(said)
+    assert said["source"] == ["s3://bucket/in?region=us-east-1"]
 
 
 def test_a_filesystem_that_is_not_this_machines(tree: Path) -> None:
@@ -132,6 +174,34 @@ def test_a_filesystem_that_is_not_this_machines(tree: Path) -> None:
         found("*.jpg")
     with pytest.raises(InputError, match="cannot be listed"):
         found("nowhere")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        "*.png",
+        "**/*.png",
+        "*/*.png",
+        "below/**",
+        "**/deep/*",
+        "?.png",
+        "a[1].png",
+        "[!0]*.png",
+        ".*",
+    ],
+)
+def test_patterns_mean_the_same_elsewhere(pattern: str, tree: Path) -> None:
+    """As glob has them: an asterisk ends at slashes, two may mean no folder, dots are hidden."""
+    from pyarrow import fs
+
+    from vknn.scale import sources
+
+    for name in ("a[1].png", "a1.png", "b.png", ".hidden.png", "below/e.png", "below/.c/d.png"):
+        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).write_bytes(png())
+    place = fs.SubTreeFileSystem(str(tree), fs.LocalFileSystem())
+    found = sorted(sources._files(place, pattern, "bucket", []))
+    assert found == names(str(tree / pattern), tree) != []
 
 
 @pytest.mark.parametrize(
@@ -244,6 +314,32 @@ def test_a_pattern_that_means_answers_as_well(tmp_path: Path) -> None:
         assert (report.rows, report.new_rows) == (3, new)
     with pytest.raises(InputError, match="holds the answers' own files: give another folder"):
         job(str(tmp_path / "below" / "*" / "*.parquet"), net, tmp_path / "below" / "out", id="id")
+
+
+def test_answers_and_sources_of_one_bucket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Addresses with options have a question mark, and are no patterns for that."""
+    from pyarrow import fs
+
+    from vknn.scale import sources
+
+    place = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+
+    def place_of(text: str) -> tuple[fs.FileSystem, str]:
+        return place, text.removeprefix("s3://").partition("?")[0]
+
+    monkeypatch.setattr(sources, "place_of", place_of)
+    for name in ("in/a", "in/out/b", "in/out_of/c"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        table(tmp_path / f"{name}.parquet", vectors(1))
+    found = find_source("s3://in?region=here")
+    for path in ("in", "in/out"):
+        with pytest.raises(InputError, match="lies in the source s3://in"):
+            sources.check_apart(found, place, path, "the output")
+    sources.check_apart(found, place, "other", "the output")
+    some = find_source("s3://in/**/*.parquet?region=here")
+    sources.check_apart(some, place, "in/out", "the output")
+    left = sources.without_answers(some, place, "in/out").paths
+    assert left == ("in/a.parquet", "in/out_of/c.parquet")
 
 
 @pytest.mark.parametrize("kind", ["pictures", "parquet", "npy", "npz", "tar"])

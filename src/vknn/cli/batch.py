@@ -113,10 +113,10 @@ def run(args: argparse.Namespace) -> int:
         return JOB_FAILED
 
 
-def _run(args: argparse.Namespace, goes_on: bool = False) -> int:
-    """The job; ``goes_on``: in place of a process that had removed what was to be removed."""
-    restart, again = args.restart and not goes_on, args.again
-    if goes_on and again == FAILED:
+def _run(args: argparse.Namespace, ended: int = 0) -> int:
+    """The job; ``ended``: processes before this one, which removed what was to be removed."""
+    restart, again = args.restart and not ended, args.again
+    if ended and again == FAILED:
         again = ""
     if args.format != "parquet" and not args.dry_run and not Folder(args.output).is_local:
         raise InputError(
@@ -131,7 +131,7 @@ def _run(args: argparse.Namespace, goes_on: bool = False) -> int:
             found = run_job(
                 args.source, predictor, args.output, engine=args.engine, address=args.address,
                 errors=args.errors, restart=restart, again=again, progress=tell,
-                dry_run=args.dry_run,
+                dry_run=args.dry_run, ended=ended,
             )  # fmt: skip
         except JobError as error:
             if error.report is not None:

@@ -27,20 +27,20 @@ _ENDED = (
 )
 
 
-def supervised(output: str, work: Callable[[bool], int], seconds: float = COMPILE_SECONDS) -> int:
+def supervised(output: str, work: Callable[[int], int], seconds: float = COMPILE_SECONDS) -> int:
     """Exit code of ``work``, which a child process does; where a driver ends that, another goes on.
 
-    ``work`` is told whether it is another's. The job in the folder ``output`` notes what is being
-    computed: without such a note nothing was gained, and the work is given up.
+    ``work`` is told how many processes ended before. The job in the folder ``output`` notes what is
+    being computed: without such a note nothing was gained, and the work is given up.
     ``seconds``: that one call of a driver may take. Where processes cannot be forked this one does
     the work.
     """
     if not hasattr(os, "fork"):
-        return stoppable(partial(work, False))
-    goes_on = False
+        return stoppable(partial(work, 0))
+    ended = 0
     with Parent(seconds) as parent:
         while not parent.times_told:
-            code = _child_code(parent, partial(work, goes_on))
+            code = _child_code(parent, partial(work, ended))
             if code is not None and code >= 0:
                 return 128 + signal.SIGTERM if parent.times_told and code == STOPPED else code
             if parent.times_told:
@@ -48,7 +48,7 @@ def supervised(output: str, work: Callable[[bool], int], seconds: float = COMPIL
             if code is not None and -code in STOPS:
                 return 128 - code
             _note(output, parent.calls, code)
-            goes_on = True
+            ended += 1
         return 128 + signal.SIGTERM
 
 

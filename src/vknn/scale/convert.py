@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import os
@@ -45,14 +46,14 @@ def convert(output: str | os.PathLike[str], format: str) -> str:
 
 
 def _write_jsonl(folder: Folder, parts: list[str], path: str) -> None:
-    """A line of JSON for each row; tensors are nested lists, what is not finite is null."""
+    """A line of JSON for each row: tensors are lists, what is not finite null, bytes base64."""
     with replacing(path) as file:
         for part in parts:
             for row in _rows(folder.read_part(part)):
                 file.write(_line(row).encode() + b"\n")
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row: Any) -> str:
     try:
         return json.dumps(row, default=_as_json, allow_nan=False)
     except ValueError:  # JSON has no infinities and no NaN (RFC 8259, section 6)
@@ -91,7 +92,11 @@ def _plain(column: Any) -> list[Any]:
 
 
 def _write_npz(folder: Folder, parts: list[str], path: str) -> None:
-    """An array for each column, whose first axis counts the rows; errors are text."""
+    """An array for each column, whose first axis counts the rows.
+
+    What NumPy has no type for (errors, things found, dictionaries, dates) is text, of JSON where it
+    has parts.
+    """
     pa = arrow()
     tables = [folder.read_part(part) for part in parts]
     whole = pa.concat_tables(tables, promote_options="default")
@@ -108,6 +113,8 @@ def _array(name: str, column: Any) -> np.ndarray:
     pa = arrow()
     type_ = column.type
     if isinstance(type_, pa.FixedShapeTensorType):
+        if type_.permutation not in (None, [*range(len(type_.shape))]):
+            return _stacked(name, column)
         width = int(np.prod(type_.shape))
         dtype = pa.array([], type_.value_type).to_numpy(zero_copy_only=False).dtype
         if column.null_count and dtype.kind != "f":
@@ -126,17 +133,25 @@ def _array(name: str, column: Any) -> np.ndarray:
         if column.null_count:
             raise _no_nulls(name)
         return np.asarray(column.to_numpy())
-    if is_list(type_):
+    if _holds_elements(type_):
         return _stacked(name, column)
-    is_text = pa.types.is_string(type_) or pa.types.is_large_string(type_)
-    if is_text or pa.types.is_struct(type_):
-        return np.array(["" if v is None else _text(v) for v in column.to_pylist()])
-    raise VknnError(f"column {name!r} is {type_}, which .npz has no place for: --format jsonl")
+    return np.array(["" if v is None else _text(v) for v in _plain(column)], str)
+
+
+def _holds_elements(type_: Any) -> bool:
+    """Whether an Arrow type is one of (nested) lists of numbers, truth values or text."""
+    types = arrow().types
+    element = type_
+    while is_list(element):
+        element = element.value_type
+    known = (types.is_integer, types.is_floating, types.is_boolean, types.is_string)
+    return element is not type_ and any(check(element) for check in known)
 
 
 def _stacked(name: str, column: Any) -> np.ndarray:
     """Lists as an array, where all rows have one shape."""
     cells = list(cells_of(column))
+    cells = [c.astype(str) if isinstance(c, np.ndarray) and c.dtype == object else c for c in cells]
     there = [cell for cell in cells if isinstance(cell, np.ndarray)]
     nulls = sum(cell is None for cell in cells)
     if len({cell.shape for cell in there}) != 1 or len(there) + nulls < len(cells):
@@ -146,9 +161,9 @@ def _stacked(name: str, column: Any) -> np.ndarray:
         )
     if not nulls:
         return np.stack(there)
-    if there[0].dtype.kind != "f":
+    if there[0].dtype.kind not in "fU":
         raise _no_nulls(name)
-    empty = np.full_like(there[0], np.nan)
+    empty = np.full_like(there[0], np.nan if there[0].dtype.kind == "f" else "")
     return np.stack([empty if cell is None else cell for cell in cells])
 
 
@@ -159,9 +174,11 @@ def _no_nulls(name: str) -> VknnError:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str):
+        return value
+    return _line(value) if isinstance(value, dict | list | tuple) else _as_json(value)
 
 
-def _as_json(value: Any) -> Any:
-    """What JSON has no type for."""
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+def _as_json(value: Any) -> str:
+    """Text for what JSON has no type for."""
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)

@@ -14,7 +14,7 @@ from typing import Any
 from vknn.errors import InputError, VknnError
 from vknn.scale.claim import Claim
 from vknn.scale.optional import arrow, arrow_part
-from vknn.scale.sources import place_of
+from vknn.scale.sources import place_of, without_secret
 
 #: Folder within the answers' that readers of Parquet leave aside.
 OWN = "_vknn"
@@ -39,6 +39,7 @@ class Folder:
         if not self.text:
             raise InputError("the folder for answers has no name")
         self.filesystem, self.path = place_of(self.text)
+        self.text = without_secret(self.text)
         if self.is_local:  # processes of Ray work in folders of their own
             self.path = os.path.join(os.getcwd(), self.path)
         self.path = self.path.rstrip("/") or "/"

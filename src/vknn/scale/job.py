@@ -116,8 +116,12 @@ def run_job(
     again: str = "",
     progress: Callable[[Outcome], None] | None = None,
     dry_run: bool = False,
+    ended: int = 0,
 ) -> Report | JobPlan:
-    """:func:`run`, or with ``dry_run`` :func:`plan`; ``again`` is one of :data:`AGAIN`."""
+    """:func:`run`, or with ``dry_run`` :func:`plan`; ``again`` is one of :data:`AGAIN`.
+
+    ``ended``: processes that did this job before this one did, and that a driver ended.
+    """
     assert again in AGAIN
     if engine not in ENGINES:
         raise InputError(f"engine={engine!r}: expected one of {', '.join(ENGINES)}")
@@ -129,6 +133,9 @@ def run_job(
     files = without_answers(files, folder.filesystem, folder.path)
     found = surveyed(files, predictor.id, predictor.kept)
     job = JobSteps(predictor, found, folder, bound, progress)
+    if ended:
+        were = "1 process was" if ended == 1 else f"{ended} processes were"
+        job.outcome.note(f"{were} ended; new rows, times and rates are those of the last one")
     folder.check_own()
     if dry_run:
         return job.plan(engine, address, again)

@@ -9,6 +9,7 @@ from typing import Any
 from vknn.answers import Answer, Recipe
 from vknn.answers.looking import PictureInput
 from vknn.errors import InputError
+from vknn.formats import TensorSpec
 from vknn.scale.columns import OutputColumn
 from vknn.scale.optional import arrow
 from vknn.scale.options import (
@@ -187,6 +188,12 @@ def _may_be_bytes(type_: Any) -> bool:
     return not (numbers or pa.types.is_primitive(type_))
 
 
+def _holds_arrays(type_: Any) -> bool:
+    """Whether rows of an Arrow type are pictures, lists or tensors; None: its type is not known."""
+    tensors = isinstance(type_, arrow().BaseExtensionType)
+    return type_ is not None and (tensors or is_list(type_) or _is_of_bytes(type_))
+
+
 def _columns(session: Session, predictor: Predictor, schema: Mapping[str, Any]) -> dict[str, str]:
     """Input -> column, for all inputs that the model needs."""
     names = [spec.name for spec in session.inputs]
@@ -199,14 +206,23 @@ def _columns(session: Session, predictor: Predictor, schema: Mapping[str, Any]) 
         found[name] = column
     for spec in needed_inputs(session, found):
         left = len(needed_inputs(session, found)) == 1
-        found[spec.name] = _likely(spec.name, left, predictor, schema, found)
+        found[spec.name] = _likely(spec, left, predictor, schema, found)
     return found
 
 
 def _likely(
-    name: str, only: bool, predictor: Predictor, schema: Mapping[str, Any], found: Mapping[str, str]
+    spec: TensorSpec,
+    only: bool,
+    predictor: Predictor,
+    schema: Mapping[str, Any],
+    found: Mapping[str, str],
 ) -> str:
-    """The column that is meant for an input of which nothing is said. Raises InputError."""
+    """The column that is meant for an input of which nothing is said. Raises InputError.
+
+    For the ``only`` one that is left: a column whose name says it, the only one, or else the only
+    one of bytes, lists or tensors, beside text and numbers.
+    """
+    name = spec.name
     own = [column for column in schema if column not in (*found.values(), predictor.id)]
     if name in own:
         return name
@@ -215,6 +231,9 @@ def _likely(
         likely = (*_PICTURE_COLUMNS, "npy", DATA)
         if found_one := [column for column in likely if column in free] or free[: len(free) == 1]:
             return found_one[0]
+        arrays = [column for column in free if _holds_arrays(schema[column])]
+        if len(arrays) == 1 and spec.dtype.kind != "O":
+            return arrays[0]
         if kept := [column for column in likely if column in own]:  # it may be read as well
             return kept[0]
     raise InputError(

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from vknn.scale.folder import Folder
+from vknn.scale.layout import JobLayout
 from vknn.scale.optional import arrow
-from vknn.scale.options import BATCH, DEVICE
+from vknn.scale.options import BATCH, DEVICE, ERROR
 
 #: A file is written when it would have so many rows or bytes, or its first row is so old (s).
 PART_ROWS, PART_BYTES, PART_SECONDS = 50_000, 1 << 26, 10.0
@@ -95,6 +96,22 @@ class PartWriter:
             found.append(own.append_column("file", name))
         tables = [table for table in found if table.num_rows]
         return pa.concat_tables(tables) if tables else None
+
+
+def add_columns(folder: Folder, layout: JobLayout) -> None:
+    """Outputs, all null, in files that were written before any record told what outputs there are.
+
+    Readers take the columns of one file for those of all: with such a file first they would see
+    none of the outputs that others have.
+    """
+    for path in folder.parts():
+        table = folder.read_part(path)
+        errors, devices = (table.column(name).to_pylist() for name in (ERROR, DEVICE))
+        made = layout.table(table, [{}] * table.num_rows, errors, devices, "")
+        if set(made.column_names) <= set(table.column_names):
+            continue
+        made = made.set_column(made.column_names.index(BATCH), BATCH, table.column(BATCH))
+        folder.write_part(made, path)
 
 
 def written_by(folder: Folder, device: str, runs: Sequence[str]) -> Any:

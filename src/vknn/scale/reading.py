@@ -267,8 +267,10 @@ def row_count(shapes: Mapping[str, tuple[int, ...]], path: str) -> int:
     """Number of rows of arrays by their shapes. Raises InputError where they differ in it."""
     if not shapes:
         raise InputError(f"{path} has no arrays in it")
-    counts = {shape[0] if shape else -1 for shape in shapes.values()}
-    if len(counts) != 1 or -1 in counts:
+    if single := [name for name, shape in shapes.items() if not shape]:
+        raise InputError(f"{path}: array {single[0]!r} is a single number: its first axis has rows")
+    counts = {shape[0] for shape in shapes.values()}
+    if len(counts) != 1:
         shown = ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
         raise InputError(f"{path}: the first axes count rows and differ: {shown}")
     return counts.pop()

@@ -10,7 +10,7 @@ from typing import Any
 from vknn.scale.folder import Folder
 from vknn.scale.model_files import digest, model_files
 from vknn.scale.options import Predictor
-from vknn.scale.sources import RecordSource, place_of
+from vknn.scale.sources import RecordSource, place_of, without_secret
 from vknn.scale.versions import versions
 
 
@@ -21,18 +21,18 @@ def document_of(predictor: Predictor, source: RecordSource, folder: Folder) -> d
         "versions": versions(),
         "model": {"name": Path(predictor.model).name, "sha256": digest(files)},
         "options": predictor.identity(),
-        "source": [text.rstrip("/") or text for text in source.given],
+        "source": [without_secret(text).rstrip("/") or text for text in source.given],
         "place": _place(source, folder),
     }
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """The differences between two documents of :func:`document_of`, in words."""
-    found = [
-        f"{key} {short(before.get(key))}, not {short(now[key])}"
-        for key in ("model", "source")
-        if before.get(key) != now[key]
-    ]
+    found = []
+    if before.get("model") != now["model"]:
+        found.append(f"model {_model_text(before.get('model'))}, not {_model_text(now['model'])}")
+    if before.get("source") != now["source"]:
+        found.append(f"source {short(before.get('source'))}, not {short(now['source'])}")
     old, new = before.get("place"), now["place"]
     if not found and old and new and all(old.get(key) != new[key] for key in new):
         found.append(f"source {short(old.get('full'))}, not {short(new['full'])}")
@@ -42,6 +42,13 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         for key in own
         if others.get(key) != own[key]
     ]
+
+
+def _model_text(model: Any) -> str:
+    """A model by its name and the beginning of its hash; whatever else a damaged job.json says."""
+    if not isinstance(model, Mapping):
+        return short(model)
+    return f"{short(model.get('name'))} (sha256 {str(model.get('sha256'))[:12]})"
 
 
 def short(value: Any) -> str:

@@ -8,6 +8,7 @@ import os
 import posixpath
 import re
 import stat
+import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -29,6 +30,10 @@ BYTES, DATA = "bytes", "data"
 _PATTERN = frozenset("*?[")
 _EXPECTED = "expected a folder, a pattern, a file or an address, or a list of these"
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+#: Key and secret, as in s3://KEY:SECRET@bucket.
+_SECRET = re.compile(r"//[^/?]*@")
+#: Scheme and host of an address, and what is behind them.
+_PARTS = re.compile(r"([^:]+:(?://[^/?]*)?)(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -105,6 +110,8 @@ def find_source(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
             raise InputError(f"{text} lies elsewhere than {texts[0]}: one job reads from one place")
         filesystem = place
         found.update(_files(place, path, text, aside))
+    if len(texts) > 1 and filesystem is not None and filesystem.type_name == "local":
+        found = _once(found)
     for path in found:
         if any("\ud800" <= letter <= "\udfff" for letter in path):
             raise InputError(f"{path!r}: its name is no text (UTF-8), and names are ids: rename it")
@@ -144,7 +151,7 @@ def check_apart(source: RecordSource, filesystem: Any, path: str, text: str) -> 
     fs = arrow_part("fs")
     for given in source.given:
         place, folder = place_of(given)
-        if not place.equals(filesystem) or (_PATTERN & set(given) and not os.path.exists(given)):
+        if not place.equals(filesystem):
             continue
         if place.type_name == "local":
             folder, inside = os.path.realpath(folder), os.path.realpath(path)
@@ -161,11 +168,12 @@ def without_answers(source: RecordSource, filesystem: Any, path: str) -> RecordS
 
     Raises InputError where nothing is left.
     """
-    if source.kind != PARQUET or not source.is_local or not source.filesystem.equals(filesystem):
+    if source.kind != PARQUET or not source.filesystem.equals(filesystem):
         return source
-    inside = f"{os.path.realpath(path)}/"
+    real = os.path.realpath if source.is_local else posixpath.normpath
+    inside = f"{real(path)}/"
     folders = {os.path.dirname(source.place(path)) for path in source.paths}
-    own = {folder for folder in folders if f"{os.path.realpath(folder)}/".startswith(inside)}
+    own = {folder for folder in folders if f"{real(folder)}/".startswith(inside)}
     if not own:
         return source
     left = source.where(lambda p: os.path.dirname(source.place(p)) not in own)
@@ -183,10 +191,32 @@ def place_of(text: str) -> tuple[Any, str]:
     if not _ADDRESS.match(text):
         return fs.LocalFileSystem(), text.replace("/", os.sep)
     try:
-        place, path = fs.FileSystem.from_uri(text)
+        place, path = fs.FileSystem.from_uri(_escaped(text))
     except (arrow().ArrowException, OSError, ValueError) as error:
         raise InputError(f"{text} cannot be opened: {error}") from None
     return place, path.replace("/", os.sep) if place.type_name == "local" else path
+
+
+def without_secret(address: str) -> str:
+    """An address without the key and the secret that stand before its bucket, for files of a job.
+
+    What is no address stays as it is.
+    """
+    return _SECRET.sub("//", address, count=1) if _ADDRESS.match(address) else address
+
+
+def _escaped(address: str) -> str:
+    """An address with the letters of names that addresses do not have, such as blanks, escaped.
+
+    Escapes that there are stay, and so do options behind a question mark, which files have none of.
+    """
+    found = _PARTS.match(address)
+    assert found is not None, "it is one of _ADDRESS"
+    path, query = found[2], ""
+    if not address.lower().startswith("file:"):
+        path, mark, options = path.partition("?")
+        query = mark + options
+    return found[1] + urllib.parse.quote(path, safe="/%:@!$&'()*+,;=~") + query
 
 
 def _files(place: Any, path: str, text: str, aside: list[str]) -> dict[str, int]:
@@ -195,9 +225,10 @@ def _files(place: Any, path: str, text: str, aside: list[str]) -> dict[str, int]
         return _local_files(path, aside)
     fs = arrow_part("fs")
     base = path
-    while _PATTERN & set(base):
-        base = posixpath.dirname(base)
     try:
+        if place.get_file_info(path).type == fs.FileType.NotFound:
+            while _PATTERN & set(base):
+                base = posixpath.dirname(base)
         info = place.get_file_info(base)
         if info.type == fs.FileType.File:
             return {path: info.size}
@@ -206,9 +237,25 @@ def _files(place: Any, path: str, text: str, aside: list[str]) -> dict[str, int]
         raise InputError(f"{text} cannot be listed: {error}") from None
     files = {f.path: f.size for f in found if f.type == fs.FileType.File}
     if base != path:
-        return _some({p: s for p, s in files.items() if fnmatch.fnmatch(p, path)}, text)
+        asked = posixpath.relpath(path, base).split("/")
+        return _some(
+            {p: s for p, s in files.items() if _fits(posixpath.relpath(p, base).split("/"), asked)},
+            text,
+        )
     inside = {p: s for p, s in files.items() if _is_meant(posixpath.relpath(p, base), aside)}
     return _some(inside, text)
+
+
+def _fits(names: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether a path fits a pattern, both as the names between slashes: as glob has it."""
+    if not pattern or not names:
+        return not pattern and not names
+    first, seen = pattern[0], not names[0].startswith(".") or pattern[0].startswith(".")
+    if first != "**":
+        return seen and fnmatch.fnmatchcase(names[0], first) and _fits(names[1:], pattern[1:])
+    if len(pattern) > 1 and _fits(names, pattern[1:]):
+        return True
+    return seen and (_fits(names[1:], pattern) or len(pattern) == len(names) == 1)
 
 
 def _local_files(path: str, aside: list[str]) -> dict[str, int]:
@@ -301,6 +348,14 @@ def _aside_text(aside: Sequence[str]) -> str:
         return ""
     others = "file is" if len(aside) == 1 else "files are"
     return f"{len(aside)} {others} no record by the ending of the name, such as {min(aside)!r}"
+
+
+def _once(files: Mapping[str, int]) -> dict[str, int]:
+    """The files, each by the first of its names: a list may have a folder, and one in it."""
+    names: dict[str, str] = {}
+    for path in files:
+        names.setdefault(os.path.abspath(path), path)
+    return {path: files[path] for path in names.values()}
 
 
 def _some(files: dict[str, int], text: str) -> dict[str, int]:

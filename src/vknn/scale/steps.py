@@ -20,6 +20,7 @@ from vknn.scale.on_ray import RayRun, planned_workers
 from vknn.scale.optional import has_ray
 from vknn.scale.options import ERROR, NUMPY, Predictor
 from vknn.scale.outcome import JobError, Outcome
+from vknn.scale.parts import add_columns
 from vknn.scale.plan import JobPlan, plan_of
 from vknn.scale.reading import read
 from vknn.scale.redo import drop_failed, failed_ids, redo_suspects
@@ -96,6 +97,8 @@ class JobSteps:
             with contextlib.suppress(VknnError):  # such as of a full disk: the first is told
                 self._finish(STOPPED)
             raise
+        if not self.outcome.rows and not left:
+            self.outcome.note("the source has no records, and the answers have no file")
         if left:
             self.outcome.notes.append("only suspect rows were computed: others are left")
         return self._finish(STOPPED if left else DONE)
@@ -255,6 +258,9 @@ class JobSteps:
 
     def _remember(self, layout: JobLayout) -> None:
         """Note of the columns of answers and how they are computed, for later runs."""
+        is_told = self.document.get("layout") or (self.folder.job() or {}).get("layout")
+        if layout.outputs and not is_told:
+            add_columns(self.folder, layout)
         self.document["layout"] = layout.to_json() if layout.outputs else None
         self.document["stacked"] = self.stacked
         self._write("running")
