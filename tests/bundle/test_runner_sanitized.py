@@ -94,7 +94,7 @@ def test_opened_and_closed_a_thousand_times(net: Made) -> None:
 
 
 #: The loader by its file, which is there without libvulkan-dev too.
-LINKED = ("-DVKNN_STATIC_VULKAN", "-l:libvulkan.so.1")
+LINKED = ("-DVKNN_STATIC_VULKAN", "-Wl,--no-as-needed", "-l:libvulkan.so.1")
 WAYS = [(), ("-DVKNN_NO_THREADS",), ("-O3", "-DNDEBUG"), LINKED]
 
 
