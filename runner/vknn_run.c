@@ -257,18 +257,17 @@ static void give_back(vknn_net *net, kept *since) {
 }
 
 static void append(char *text, size_t room, const char *format, ...) {
-    size_t at = strlen(text);
     va_list values;
     va_start(values, format);
-    vsnprintf(text + at, room - at, format, values);
+    append_values(text, room, format, values);
     va_end(values);
 }
 
 static void note(const vknn_context *c, const char *format, ...) {
-    char text[600];
+    char text[600] = "";
     va_list values;
     va_start(values, format);
-    vsnprintf(text, sizeof text, format, values);
+    append_values(text, sizeof text, format, values);
     va_end(values);
     if (c->options.log) c->options.log(c->options.user, text);
 }
@@ -1028,7 +1027,7 @@ static vknn_status choose_plan(vknn_net *net, const vknn_net_options *o) {
     const bundle *b = &net->file;
     const char *shapes = o->shapes ? o->shapes : bundle_string(b, b->plans[0].shapes);
     uint32_t least = UINT32_MAX;
-    char closest[700] = "", there[300] = "";
+    char closest[700] = "", there[640] = "";
     for (uint32_t i = 0; i < b->plan_count && !net->plan; i++) {
         const vkb_plan *p = &b->plans[i];
         const char *target = bundle_string(b, p->target), *is = bundle_string(b, p->shapes);
