@@ -13,7 +13,14 @@
 #endif
 #include "check.c"
 #define VK_NO_PROTOTYPES
+#if defined(__has_include)
+#if !__has_include(<vulkan/vulkan_core.h>)
+#include "headers/vulkan/vulkan_core.h" /* what is used here of them, where they are not installed */
+#endif
+#endif
+#if !defined(VULKAN_CORE_H_)
 #include <vulkan/vulkan_core.h>
+#endif
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
