@@ -2,7 +2,7 @@
  *
  * Compile it with your program: cc -std=c99 -c vknn_run.c (link with -pthread, and -ldl where libc lacks
  * dlopen). VKNN_STATIC_VULKAN: vkGetInstanceProcAddr is linked in, not looked for. VKNN_NO_THREADS: for
- * platforms without threads; then one thread alone may call. VKNN_SMALL: 6 KB less; an error of a damaged
+ * platforms without threads; then one thread alone may call. VKNN_SMALL: 8 KB less; an error of a damaged
  * bundle names field and value, not the rule that is broken. There is no global state.
  * Built and run with gcc and clang on Linux; for Windows by zig, and run by wine; for macOS compiled alone, by zig;
  * for phones never. */
