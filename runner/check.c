@@ -50,16 +50,23 @@ static const char *utf8_end(const char *text, const char *end) {
     return text;
 }
 
+/* Adds to a text; "..." is its end where there is no room, '?' in it what is no UTF-8: names are cut. */
+static void append_values(char *text, size_t room, const char *format, va_list values) {
+    size_t at = strlen(text);
+    if ((size_t)vsnprintf(text + at, room - at, format, values) >= room - at) memcpy(text + room - 4, "...", 4);
+    for (char *bad = text; *(bad = (char *)(uintptr_t)utf8_end(bad, bad + strlen(bad)));) *bad = '?';
+}
+
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
 #endif
 static void say(vknn_message *why, const char *format, ...) {
     va_list values;
     if (!why) return;
+    why->text[0] = 0;
     va_start(values, format);
-    vsnprintf(why->text, sizeof why->text, format, values);
+    append_values(why->text, sizeof why->text, format, values);
     va_end(values);
-    for (char *at = why->text; *(at = (char *)(uintptr_t)utf8_end(at, at + strlen(at)));) *at = '?'; /* cut names */
 }
 
 /* CRC-32 as zlib computes it. Large tables are made anew, on the stack, where they pay for it. */

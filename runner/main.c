@@ -384,8 +384,10 @@ static int parsed(arguments *a, int argc, char **argv) {
             *(int *)field = 1;
             if (option == last && a->bundle && i + 1 < argc && *argv[i + 1] != '-') /* --profile */
                 a->json = argv[++i];
-        } else if (++i == argc || !taken(option, field, argv[i])) {
-            return COMPLAIN(0, "%s %s: this is not what it takes", option->name, i < argc ? argv[i] : "");
+        } else if (++i == argc) {
+            return COMPLAIN(0, "%s: what it takes is missing", option->name);
+        } else if (!taken(option, field, argv[i])) {
+            return COMPLAIN(0, "%s \"%s\": this is not what it takes", option->name, argv[i]);
         } else if (option->kind == DIGEST) {
             a->what.sha256 = a->sha256;
         }

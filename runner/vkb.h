@@ -298,118 +298,49 @@ typedef char vkb_matrix_is_packed[sizeof(vkb_matrix) == 24 ? 1 : -1];
 
 /* The sections of records: X(plural, record, RECORD). */
 #define VKB_TABLES(X) \
-    X(plans, plan, PLAN) \
-    X(buffers, buffer, BUFFER) \
-    X(steps, step, STEP) \
-    X(pipelines, pipeline, PIPELINE) \
-    X(modules, module, MODULE) \
-    X(constants, constant, CONSTANT) \
-    X(slots, slot, SLOT) \
-    X(bindings, binding, BINDING) \
-    X(ports, port, PORT) \
-    X(submits, submit, SUBMIT) \
-    X(blobs, blob, BLOB) \
-    X(labels, label, LABEL) \
-    X(states, state, STATE) \
-    X(examples, example, EXAMPLE) \
-    X(matrices, matrix, MATRIX)
+    X(plans,plan,PLAN) X(buffers,buffer,BUFFER) X(steps,step,STEP) X(pipelines,pipeline,PIPELINE) \
+    X(modules,module,MODULE) X(constants,constant,CONSTANT) X(slots,slot,SLOT) X(bindings,binding,BINDING) \
+    X(ports,port,PORT) X(submits,submit,SUBMIT) X(blobs,blob,BLOB) X(labels,label,LABEL) \
+    X(states,state,STATE) X(examples,example,EXAMPLE) X(matrices,matrix,MATRIX)
 
 /* The sections of bytes: X(section, SECTION). */
 #define VKB_BYTES(X) \
-    X(strings, STRINGS) \
-    X(push, PUSH) \
-    X(spirv, SPIRV) \
-    X(data, DATA) \
-    X(meta, META)
+    X(strings,STRINGS) X(push,PUSH) X(spirv,SPIRV) X(data,DATA) X(meta,META)
 
 /* Fields that are the offset of a text: X(record, plural, field). */
 #define VKB_TEXTS(X) \
-    X(plan, plans, name) \
-    X(plan, plans, target) \
-    X(plan, plans, shapes) \
-    X(plan, plans, precision) \
-    X(buffer, buffers, name) \
-    X(step, steps, label) \
-    X(step, steps, op) \
-    X(pipeline, pipelines, kernel) \
-    X(port, ports, name) \
-    X(port, ports, layout) \
-    X(port, ports, picture) \
-    X(label, labels, text) \
-    X(state, states, name)
+    X(plan,plans,name) X(plan,plans,target) X(plan,plans,shapes) X(plan,plans,precision) \
+    X(buffer,buffers,name) X(step,steps,label) X(step,steps,op) X(pipeline,pipelines,kernel) \
+    X(port,ports,name) X(port,ports,layout) X(port,ports,picture) X(label,labels,text) \
+    X(state,states,name)
 
 /* Records with reserved bytes: X(record, plural). */
 #define VKB_RESERVED(X) \
-    X(buffer, buffers) \
-    X(step, steps) \
-    X(module, modules) \
-    X(submit, submits) \
-    X(blob, blobs) \
-    X(label, labels) \
-    X(matrix, matrices)
+    X(buffer,buffers) X(step,steps) X(module,modules) X(submit,submits) X(blob,blobs) X(label,labels) \
+    X(matrix,matrices)
 
 /* Ranges, from first_THESE on so many as THESE: X(record, plural, these, this). */
 #define VKB_RANGES(X) \
-    X(plan, plans, buffers, buffer) \
-    X(plan, plans, steps, step) \
-    X(plan, plans, submits, submit) \
-    X(plan, plans, ports, port) \
-    X(plan, plans, states, state) \
-    X(plan, plans, examples, example) \
-    X(plan, plans, matrices, matrix) \
-    X(step, steps, bindings, binding) \
-    X(pipeline, pipelines, constants, constant) \
-    X(pipeline, pipelines, slots, slot) \
-    X(port, ports, labels, label)
+    X(plan,plans,buffers,buffer) X(plan,plans,steps,step) X(plan,plans,submits,submit) \
+    X(plan,plans,ports,port) X(plan,plans,states,state) X(plan,plans,examples,example) \
+    X(plan,plans,matrices,matrix) X(step,steps,bindings,binding) X(pipeline,pipelines,constants,constant) \
+    X(pipeline,pipelines,slots,slot) X(port,ports,labels,label)
 
 /* Tables of which each plan has a range, one behind the other: X(plural, record). */
 #define VKB_OF_PLANS(X) \
-    X(buffers, buffer) \
-    X(steps, step) \
-    X(submits, submit) \
-    X(ports, port) \
-    X(states, state) \
-    X(examples, example) \
-    X(matrices, matrix)
+    X(buffers,buffer) X(steps,step) X(submits,submit) X(ports,port) X(states,state) X(examples,example) \
+    X(matrices,matrix)
 
 /* What SPIR-V's capabilities need; others are refused: X(capability, features). */
 #define VKB_CAPABILITIES(X) \
-    X(1u, 0x0u) \
-    X(9u, 0x2u) \
-    X(10u, 0x20u) \
-    X(11u, 0x10u) \
-    X(22u, 0x8u) \
-    X(39u, 0x4u) \
-    X(46u, 0x0u) \
-    X(47u, 0x0u) \
-    X(50u, 0x0u) \
-    X(61u, 0x400u) \
-    X(62u, 0x800u) \
-    X(63u, 0x1000u) \
-    X(64u, 0x2000u) \
-    X(65u, 0x4000u) \
-    X(66u, 0x8000u) \
-    X(4433u, 0x1u) \
-    X(4448u, 0x40u) \
-    X(5345u, 0x20000u) \
-    X(5346u, 0x40000u) \
-    X(6016u, 0x80u) \
-    X(6017u, 0x80u) \
-    X(6018u, 0x80u) \
-    X(6019u, 0x80u) \
-    X(6912u, 0x10000u) \
-    X(6022u, 0x300u)
+    X(1u,0x0u) X(9u,0x2u) X(10u,0x20u) X(11u,0x10u) X(22u,0x8u) X(39u,0x4u) X(46u,0x0u) X(47u,0x0u) \
+    X(50u,0x0u) X(61u,0x400u) X(62u,0x800u) X(63u,0x1000u) X(64u,0x2000u) X(65u,0x4000u) X(66u,0x8000u) \
+    X(4433u,0x1u) X(4448u,0x40u) X(5345u,0x20000u) X(5346u,0x40000u) X(6016u,0x80u) X(6017u,0x80u) \
+    X(6018u,0x80u) X(6019u,0x80u) X(6912u,0x10000u) X(6022u,0x300u)
 
 /* Formats of texel views: X(VkFormat, bytes of a texel). */
 #define VKB_TEXELS(X) \
-    X(100u, 4u) \
-    X(109u, 16u) \
-    X(99u, 4u) \
-    X(108u, 16u) \
-    X(76u, 2u) \
-    X(97u, 8u) \
-    X(74u, 2u) \
-    X(95u, 8u)
+    X(100u,4u) X(109u,16u) X(99u,4u) X(108u,16u) X(76u,2u) X(97u,8u) X(74u,2u) X(95u,8u)
 
 /* Bytes of an element, by its type. */
 #define VKB_TYPE_BYTES {4, 2, 1, 1, 2, 2, 4, 4, 8, 8, 1, 8}

@@ -2,7 +2,7 @@
  *
  * Compile it with your program: cc -std=c99 -c vknn_run.c (link with -pthread, and -ldl where libc lacks
  * dlopen). VKNN_STATIC_VULKAN: vkGetInstanceProcAddr is linked in, not looked for. VKNN_NO_THREADS: for
- * platforms without threads; then one thread alone may call. VKNN_SMALL: 6 KB less; an error of a damaged
+ * platforms without threads; then one thread alone may call. VKNN_SMALL: 8 KB less; an error of a damaged
  * bundle names field and value, not the rule that is broken. There is no global state.
  * Built and run with gcc and clang on Linux; for Windows by zig, and run by wine; for macOS compiled alone, by zig;
  * for phones never. */
@@ -13,7 +13,14 @@
 #endif
 #include "check.c"
 #define VK_NO_PROTOTYPES
+#if defined(__has_include)
+#if !__has_include(<vulkan/vulkan_core.h>)
+#include "headers/vulkan/vulkan_core.h" /* what is used here of them, where they are not installed */
+#endif
+#endif
+#if !defined(VULKAN_CORE_H_)
 #include <vulkan/vulkan_core.h>
+#endif
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -257,18 +264,17 @@ static void give_back(vknn_net *net, kept *since) {
 }
 
 static void append(char *text, size_t room, const char *format, ...) {
-    size_t at = strlen(text);
     va_list values;
     va_start(values, format);
-    vsnprintf(text + at, room - at, format, values);
+    append_values(text, room, format, values);
     va_end(values);
 }
 
 static void note(const vknn_context *c, const char *format, ...) {
-    char text[600];
+    char text[600] = "";
     va_list values;
     va_start(values, format);
-    vsnprintf(text, sizeof text, format, values);
+    append_values(text, sizeof text, format, values);
     va_end(values);
     if (c->options.log) c->options.log(c->options.user, text);
 }
@@ -1028,7 +1034,7 @@ static vknn_status choose_plan(vknn_net *net, const vknn_net_options *o) {
     const bundle *b = &net->file;
     const char *shapes = o->shapes ? o->shapes : bundle_string(b, b->plans[0].shapes);
     uint32_t least = UINT32_MAX;
-    char closest[700] = "", there[300] = "";
+    char closest[700] = "", there[640] = "";
     for (uint32_t i = 0; i < b->plan_count && !net->plan; i++) {
         const vkb_plan *p = &b->plans[i];
         const char *target = bundle_string(b, p->target), *is = bundle_string(b, p->shapes);

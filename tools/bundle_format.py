@@ -8,6 +8,7 @@ tools/bundle_format.py --check   # exit status 1 where one of them is not up to 
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -106,8 +107,9 @@ def _many(name: str) -> str:
 
 
 def _list(name: str, rows: Iterable[tuple[str, ...]]) -> str:
-    calls = "".join(f" \\\n    X({', '.join(row)})" for row in rows)
-    return f"#define VKB_{name}(X){calls}\n"
+    calls = " ".join(f"X({','.join(row)})" for row in rows)
+    lines = textwrap.wrap(calls, 106, initial_indent="    ", subsequent_indent="    ")
+    return " \\\n".join((f"#define VKB_{name}(X)", *lines)) + "\n"
 
 
 def table() -> str:

@@ -61,8 +61,8 @@ def _headers() -> Path:
     shared.mkdir(parents=True, exist_ok=True)
     try:
         return headers(shared)
-    except Unbuildable as error:
-        pytest.skip(str(error))
+    except Unbuildable:
+        return RUNNER / "headers"
 
 
 def _key(command: Sequence[str], sources: Sequence[Path]) -> str:

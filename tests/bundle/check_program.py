@@ -34,7 +34,8 @@ def program(
     flags: tuple[str, ...] = SANITIZED, name: str | None = None, checks: str | None = None
 ) -> Path:
     """The built program; ``checks``: text in place of check.c. Skips where it cannot be linked."""
-    sources = {path.name: path.read_bytes() for path in sorted(RUNNER.glob("*.[ch]"))}
+    places = (Path(__file__).with_name("fuzz_check.c"), *sorted(RUNNER.glob("*.[ch]")))
+    sources = {path.name: path.read_bytes() for path in places}
     if checks is not None:
         sources["check.c"] = checks.encode()
     command = [compiler(name), *STRICT, *flags]

@@ -52,8 +52,7 @@ def cmake(*arguments: object) -> None:
 
 
 def configured(source: Path, folder: Path, *more: str) -> None:
-    headers = f"-DVKNN_VULKAN_HEADERS={build._headers()}"
-    cmake("-S", source, "-B", folder, headers, "-DCMAKE_C_FLAGS=-Werror", *more)
+    cmake("-S", source, "-B", folder, "-DCMAKE_C_FLAGS=-Werror", *more)
     cmake("--build", folder, "--parallel", os.cpu_count() or 1)
 
 

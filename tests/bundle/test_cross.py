@@ -55,7 +55,7 @@ def zig(target: str, sources: Sequence[Path], flags: Sequence[str], name: str) -
         pytest.skip("needs zig (pip install ziglang)")
     command = [sys.executable, "-m", "ziglang", "cc", "-target", target, *build.STRICT, *flags]
     contents = hashlib.sha256(repr(command).encode())
-    for path in sorted(build.RUNNER.glob("*.[ch]")):
+    for path in sorted(build.RUNNER.rglob("*.[ch]")):
         contents.update(path.read_bytes())
     folder = build.CACHE / "runner" / f"{target}-{contents.hexdigest()[:16]}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -63,9 +63,9 @@ def zig(target: str, sources: Sequence[Path], flags: Sequence[str], name: str) -
         if not (folder / name).exists():
             part = folder / "part" / name  # a library for Windows has its name in it
             part.parent.mkdir(exist_ok=True)
-            places = [f"-I{build.RUNNER}", "-isystem", str(only_vulkan(folder))]
+            # With the runner's own part of Vulkan's headers: zig does not look into /usr/include.
             done = subprocess.run(
-                [*command, *places, *map(str, sources), "-o", str(part)],
+                [*command, f"-I{build.RUNNER}", *map(str, sources), "-o", str(part)],
                 env={**os.environ, "ZIG_GLOBAL_CACHE_DIR": str(build.CACHE / "zig")},
                 capture_output=True,
                 text=True,
@@ -74,16 +74,6 @@ def zig(target: str, sources: Sequence[Path], flags: Sequence[str], name: str) -
             assert done.returncode == 0, done.stderr[:4000]
             part.rename(folder / name)
     return folder / name
-
-
-def only_vulkan(folder: Path) -> Path:
-    """A folder with Vulkan's headers alone: /usr/include has another C library's beside them."""
-    include = folder / "include"
-    include.mkdir(exist_ok=True)
-    for name in ("vulkan", "vk_video"):
-        if not (include / name).exists():
-            (include / name).symlink_to(build._headers() / name)
-    return include
 
 
 def small_flags(target: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from tests.onnx_writer import graph, model, node, save, value
 import vknn
 from vknn.bundle import Bundle
 from vknn.cli.main import main
-from vknn.errors import InputError
+from vknn.errors import ExportError, InputError
 from vknn.graph import DType
 
 pytestmark = pytest.mark.glsl
@@ -90,5 +90,28 @@ def test_a_shape_beside_a_fixed_array(tmp_path: Path) -> None:
     fixed = {"k": np.arange(2)}
     with pytest.raises(InputError, match=r"'k' is fixed to an array of shape \[2\] .* \[3\]"):
         vknn.export(path, out, fixed=fixed, shapes={"k": (3,)})
-    vknn.export(path, out, fixed=fixed, shapes={"k": (2,)})
-    assert Bundle.open(out).plans[0].shapes == "x=2,3"
+    for fixed in ({"k": np.arange(2)}, {"k": 3}):
+        vknn.export(path, out, fixed=fixed, shapes={"k": (2,)})
+        assert Bundle.open(out).plans[0].shapes == "x=2,3"
+
+
+def test_one_number_fills_each_set_of_shapes(tmp_path: Path) -> None:
+    body = graph(
+        [node("Add", "x k", "y")], [value("x", (None, 4)), value("k", (None, 4))], [value("y")]
+    )
+    path, out = save(model(body), tmp_path), tmp_path / "net.vkb"
+    shapes = [part for n in (2, 3) for part in ("--shape", f"x={n},4", "--shape", f"k={n},4")]
+    assert main(["export", str(path), "-o", str(out), *shapes, "--fixed", "k=1.5"]) == 0
+    plans = Bundle.open(out).plans
+    assert [plan.shapes for plan in plans] == ["x=2,4", "x=3,4"]
+    for plan in plans:
+        x, y = (example.array for example in plan.examples)
+        np.testing.assert_array_equal(y, x + np.float32(1.5))
+    vknn.export(path, out, shapes={"x": (2, 4), "k": (2, 4)}, fixed={"k": np.float32(1.5)})
+    assert Bundle.open(out).plans[0].shapes == "x=2,4"
+
+
+def test_a_number_for_a_shape_beyond_the_target_is_not_spread(tmp_path: Path) -> None:
+    path, out = copied(tmp_path, DType.INT64, (None, None)), tmp_path / "net.vkb"
+    with pytest.raises(ExportError, match=r"'k': a tensor of 39,999,999,200,000,004 bytes"):
+        vknn.export(path, out, fixed={"k": 1}, shapes={"k": (99999999, 99999999)})

@@ -265,7 +265,7 @@ def test_another_bundle_than_the_pinned_one_is_refused(program: Path, folder: Pa
         ((), 2, "usage: "),
         (("relu.vkb", "--bogus"), 2, "--bogus is no option"),
         (("relu.vkb", "relu.vkb"), 2, "relu.vkb is no option, or a second bundle"),
-        (("relu.vkb", "--input"), 2, "--input : this is not what it takes"),
+        (("relu.vkb", "--input"), 2, "--input: what it takes is missing"),
         (("relu.vkb", "--test", "--runs", "2"), 2, "usage: "),
         (("relu.vkb", "--json"), 2, "usage: "),
         (("none.vkb",), 1, "none.vkb"),
@@ -307,7 +307,7 @@ def test_numbers_that_are_none_are_refused(
     for text in texts:
         done = run(program, "relu.vkb", option, text, folder=folder)
         assert done.returncode == 2 and "usage: " in done.stderr, text
-        assert f"{option} {text}: this is not what it takes" in done.stderr
+        assert f'{option} "{text}": this is not what it takes' in done.stderr
 
 
 def test_help_names_every_option(program: Path, folder: Path) -> None:

@@ -11,7 +11,9 @@ import pytest
 from tests.bundle import build
 from tests.bundle.edits import edited, records, section
 from tests.bundle.networks import Made, check, small
+from tests.small_model import write_small_model
 
+import vknn
 from vknn.bundle.runner import Runner
 from vknn.bundle.schema import NONE
 from vknn.errors import DeviceError, InputError, OutOfMemoryError, VknnError
@@ -44,6 +46,18 @@ def test_plan_that_is_not_there(net: Made, library: Path) -> None:
         Runner(net.path, library=library, shapes="data=1")
     with pytest.raises(InputError, match=r"for toaster"):
         Runner(net.path, library=library, target="toaster")
+
+
+def test_lists_that_are_cut_say_so(tmp_path: Path, library: Path) -> None:
+    path = tmp_path / "many.vkb"
+    vknn.export(
+        write_small_model(tmp_path), path, shapes=[{"data": (3, 8, n)} for n in range(8, 40)]
+    )
+    with pytest.raises(InputError, match=r"it has data=3,8,8 for generic, .*\.\.\.$") as caught:
+        Runner(path, library=library, shapes="data=1")
+    assert len(str(caught.value)) > 600
+    with pytest.raises(InputError, match=r"for xé{49}\?; it has"):  # no half of a character
+        Runner(path, library=library, target="x" + "é" * 700)
 
 
 def test_memory_limit(net: Made, library: Path) -> None:

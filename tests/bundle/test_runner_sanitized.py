@@ -93,7 +93,9 @@ def test_opened_and_closed_a_thousand_times(net: Made) -> None:
     run(build.program(SOURCE), "opens", net.path, 1000, **ONE_ARENA)
 
 
-WAYS = [(), ("-DVKNN_NO_THREADS",), ("-O3", "-DNDEBUG"), ("-DVKNN_STATIC_VULKAN", "-lvulkan")]
+#: The loader by its file, which is there without libvulkan-dev too.
+LINKED = ("-DVKNN_STATIC_VULKAN", "-Wl,--no-as-needed", "-l:libvulkan.so.1")
+WAYS = [(), ("-DVKNN_NO_THREADS",), ("-O3", "-DNDEBUG"), LINKED]
 
 
 @pytest.mark.slow
@@ -104,3 +106,7 @@ def test_no_warnings(compiler: str, flags: tuple[str, ...]) -> None:
     if shutil.which(compiler) is None:
         pytest.skip(f"needs {compiler}")
     build.library(*flags, compiler=compiler)
+
+
+def test_a_program_that_vulkan_is_linked_to_runs(net: Made) -> None:
+    run(build.program(build.RUNNER / "main.c", *LINKED), net.path, "--test")

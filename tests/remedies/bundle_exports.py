@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 BUNDLE_EXPORTS = {
+    "input {} is fixed to an array of shape {} and given the shape {}: give an array of that shape,"
+    " or a number": "bundle/test_export_fixed.py::test_a_shape_beside_a_fixed_array",
     "--example {}: an example is a .npy or a .npz file": (
         "bundle/test_export.py::test_examples_are_arrays"
     ),

@@ -15,9 +15,6 @@ BUNDLE_TOOLS = {
     "build/libvknn_run.so (docs/phones.md has how to build it)": (
         "bundle/test_library.py::test_the_library_has_to_be_named"
     ),
-    "there are no Vulkan headers: install libvulkan-dev, as Debian calls them": (
-        f"{_TRIAL}test_why_there_is_no_program"
-    ),
     "there is no C compiler ({}): install gcc": f"{_TRIAL}test_why_there_is_no_program",
     "vknn is installed without the sources of vknn-run: name the program with --runner": (
         f"{_TRIAL}test_why_there_is_no_program"

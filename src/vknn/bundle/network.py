@@ -42,7 +42,7 @@ class Network:
     ) -> None:
         self._session, self._example = session, example
         self._shapes = {name: self._trimmed(name, dims) for name, dims in shapes.items()}
-        self._fixed = {name: array_of(name, value) for name, value in fixed.items()}
+        self._fixed = {name: self._spread(name, array_of(name, v)) for name, v in fixed.items()}
         given = example if isinstance(example, Mapping) else {}
         self._given = {name: self._pixels(name, array) for name, array in given.items()}
         self._feeds: Mapping[str, Any] | None = None
@@ -81,7 +81,7 @@ class Network:
     def graph(self) -> Graph:
         """The graph, before any pass, with the fixed inputs as constants."""
         engine = engine_of(self._session)
-        fixed = {name: self.model.encode(name, array) for name, array in self._fixed.items()}
+        fixed = {name: np.copy(self.model.encode(name, a)) for name, a in self._fixed.items()}
         with fixed_inputs(fixed):
             graph = engine.graph(self.feeds)
         for value in [v for v in graph.inputs if v.name in fixed]:  # a format's own way of input
@@ -129,6 +129,14 @@ class Network:
         )
         return dims[:2] if gray and len(dims) == 3 and dims[2] == 1 else dims
 
+    def _spread(self, name: str, array: np.ndarray) -> np.ndarray:
+        """The array of a fixed input; one number is all of them, along axes that are open one."""
+        for spec in () if array.ndim else self._session.inputs:
+            if spec.name == name:
+                dims = self._shapes.get(name, likely_shape(self._session, spec) or ())
+                return np.broadcast_to(array, tuple(1 if d is None else d for d in dims))
+        return array
+
     def _pixels(self, name: str, array: np.ndarray) -> np.ndarray:
         """The example of an input; a picture in the bytes that its port has. Raises InputError."""
         if name not in self.model.images:
@@ -175,7 +183,7 @@ class Network:
             if name in self._fixed and self._fixed[name].shape != dims:
                 raise InputError(
                     f"input {name!r} is fixed to an array of shape {list(self._fixed[name].shape)} "
-                    f"and given the shape {list(dims)}: leave out one of them"
+                    f"and given the shape {list(dims)}: give an array of that shape, or a number"
                 )
         unsaid = []
         known = {*self._shapes, *self._given, *self._fixed}

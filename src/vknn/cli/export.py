@@ -115,7 +115,8 @@ def _fixed(texts: Sequence[str], session: Session) -> dict[str, np.ndarray]:
 
 
 def _array(spec: TensorSpec, text: str) -> np.ndarray:
-    """The array of a file, or of numbers with commas, in the input's dtype and shape."""
+    """The array of a file, or of numbers with commas, in the input's dtype and shape; one number
+    has no axes."""
     if is_array(Path(text)):
         return read_input(Path(text), spec.name, None, ImageOptions())
     wrong = InputError(f"input {spec.name!r} is of {spec.dtype_name}, which {text!r:.80} is not")
@@ -135,12 +136,9 @@ def _array(spec: TensorSpec, text: str) -> np.ndarray:
         raise wrong from None
     if array.tolist() != numbers and spec.dtype.kind != "f":
         raise wrong
-    # One number is all of them; of an axis that is open there is one.
-    sizes = spec.sizes if spec.sizes is not None else ()
-    dims = tuple(1 if size is None else size for size in sizes)
     if array.size == 1:
-        return np.broadcast_to(array.reshape(()), dims).copy()
-    return array if spec.fixed is None else array.reshape(dims)
+        return array.reshape(())  # which is spread over each set of shapes
+    return array if spec.fixed is None else array.reshape(spec.fixed)
 
 
 def _number(text: str) -> int | float:
