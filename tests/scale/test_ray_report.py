@@ -58,12 +58,17 @@ def test_what_ray_says_of_tokens(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.slow
 @pytest.mark.device
 @pytest.mark.timeout(240)
-def test_checks_that_take_longer_than_the_job(tmp_path: Path) -> None:
-    """Where Ray is begun for a job, workers live until their last checks are done."""
+@pytest.mark.parametrize("where", ["here", "cluster"])
+def test_checks_that_take_longer_than_the_job(
+    where: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Workers live until their last checks are done, though Ray gives them 5 s."""
     model, layers = ray_jobs.write_model(tmp_path, "SlowCheck", SLOW_CHECK)
     source = ray_jobs.write_numbers(tmp_path / "source", [float(n) for n in range(40)])
     words = [model, source, "--output", tmp_path / "out", "--id", "id", "--layers", layers]
     words += ["--engine", "ray", "--device", "llvmpipe", "--check", "1/8", "--json"]
+    if where == "cluster":
+        words += ["--address", request.getfixturevalue("ray_cluster").address]
     done = subprocess.run(command(*words), capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])

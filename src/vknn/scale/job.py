@@ -77,7 +77,7 @@ def run(
     again = SUSPECT if redo_suspect else FAILED if redo_errors else ""
     found = run_job(
         source, predictor, output, engine=engine, address=address, errors=errors, restart=restart,
-        again=again, progress=progress,
+        again=again, progress=progress, is_beside=True,
     )  # fmt: skip
     assert isinstance(found, Report)
     return found
@@ -116,8 +116,12 @@ def run_job(
     again: str = "",
     progress: Callable[[Outcome], None] | None = None,
     dry_run: bool = False,
+    is_beside: bool = False,
 ) -> Report | JobPlan:
-    """:func:`run`, or with ``dry_run`` :func:`plan`; ``again`` is one of :data:`AGAIN`."""
+    """:func:`run`, or with ``dry_run`` :func:`plan`; ``again`` is one of :data:`AGAIN`.
+
+    ``is_beside``: whether a child of this process joins Ray.
+    """
     assert again in AGAIN
     if engine not in ENGINES:
         raise InputError(f"engine={engine!r}: expected one of {', '.join(ENGINES)}")
@@ -138,7 +142,7 @@ def run_job(
             job.clear(engine, address)
         folder.sweep()
         remove_pending(folder)
-        return job.run(engine, address, again)
+        return job.run(engine, address, again, is_beside)
 
 
 def _named(predictor: Predictor, source: RecordSource) -> Predictor:

@@ -135,6 +135,10 @@ class Keeper:
         self._arrived.add(worker)
         return again
 
+    def workers(self) -> list[str]:
+        """The workers that began, by name."""
+        return list(self._arrived)
+
     def opening(self, worker: str, device: str) -> int:
         """A worker is about to open a device. Tells how often its process ended as it did."""
         before, count = self._opening.get(worker, ("", 0))
