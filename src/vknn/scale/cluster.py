@@ -19,7 +19,7 @@ from vknn.scale.accelerators import offered_here
 from vknn.scale.optional import ray_module
 from vknn.scale.options import Predictor
 from vknn.scale.ray_node import LEAST_CPUS, VULKAN
-from vknn.scale.ray_noise import quiet_backend
+from vknn.scale.ray_noise import quiet_backend, quiet_end
 from vknn.scale.ray_worker import GPU, LEASE, OWN
 
 #: Processors of a job besides those of its workers, and of one that is taken up again.
@@ -100,10 +100,11 @@ def joined(address: str | None, is_resumed: bool = False) -> Iterator[Any]:
     except (OSError, RuntimeError, ValueError) as error:
         where = f"the cluster at {address}" if address else "Ray on this machine"
         raise VknnError(f"{where} cannot be reached: {error}") from None
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
+    with quiet_end():
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
 
 
 def _check_answers(address: str) -> None:

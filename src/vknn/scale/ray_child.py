@@ -139,6 +139,7 @@ class _Child:
 def be(pipe: Connection) -> None:
     """The work of a child, which ends with its parent."""
     end_with_parent()
+    sys.stdout = sys.stderr  # Ray tells there of workers that died
     run: RayRun = pipe.recv()
 
     def tell(kind: str, told: Any) -> None:
