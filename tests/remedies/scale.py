@@ -4,7 +4,7 @@ from __future__ import annotations
 
 SCALE = {
     "give the command again, which takes the job up where it was": (
-        "scale/test_lost_cluster.py::test_a_cluster_that_goes"
+        "scale/test_lost_cluster.py::test_a_cluster_of_a_command"
     ),
     "--input {}: write it as NAME=COLUMN, an input and a column": (
         "scale/test_command.py::test_errors_are_lines"

@@ -35,13 +35,22 @@ def test_json(words: list[object], tmp_path: Path) -> None:
     assert [row["more"] for row in answers(tmp_path / "out")] == list(range(5))
 
 
+def test_json_is_alone_on_stdout(words: list[object], tmp_path: Path) -> None:
+    """What layers print is on stderr."""
+    layers = tmp_path / "layers.py"
+    layers.write_text("print('a layer speaks')")
+    done = batch(*words, "--json", "--layers", layers)
+    assert done.returncode == 0 and done.stderr == "a layer speaks\n"
+    assert [json.loads(line)["state"] for line in done.stdout.splitlines()][-1] == "done"
+
+
 def test_lines_of_progress(capsys: pytest.CaptureFixture[str]) -> None:
     from vknn.cli.batch import _tell_json
     from vknn.scale.outcome import Outcome
 
     outcome = Outcome(total=9)
     outcome.count([None, {"type": "InputError"}])
-    _tell_json(outcome)
+    _tell_json(sys.stdout, outcome)
     line = json.loads(capsys.readouterr().out)
     assert (line["state"], line["rows"], line["total"], line["errors"]) == ("running", 2, 9, 1)
     assert line["seconds"] >= 0 and line["rows_per_second"] >= 0

@@ -228,6 +228,7 @@ SLOW = probing("*:sleep=0.02")
     "how",
     [
         "interrupt",
+        "interrupt-parent",
         "terminate",
         "terminate-all",
         *(pytest.param(n, marks=pytest.mark.slow) for n in ("kill-parent", "kill-child")),
@@ -235,7 +236,7 @@ SLOW = probing("*:sleep=0.02")
 )
 def test_ended_in_the_middle(how: str, net: Path, tmp_path: Path) -> None:
     """Then run again: every id once, and all answers as those of an undisturbed run."""
-    if how != "interrupt" and not Path("/proc/self/task").is_dir():
+    if "interrupt" not in how and not Path("/proc/self/task").is_dir():
         pytest.skip("needs /proc")
     values = vectors(60)
     source = table(tmp_path / "t.parquet", values)
@@ -244,6 +245,8 @@ def test_ended_in_the_middle(how: str, net: Path, tmp_path: Path) -> None:
     wait_for(lambda: under_way(tmp_path / "out"), process)
     if how == "interrupt":
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    elif how == "interrupt-parent":
+        process.send_signal(signal.SIGINT)  # as programs do
     elif how == "kill-child":
         os.kill(child_of(process), signal.SIGKILL)
     elif how == "terminate":
@@ -257,7 +260,7 @@ def test_ended_in_the_middle(how: str, net: Path, tmp_path: Path) -> None:
     if how == "kill-child":
         assert process.returncode == 0 and "another goes on" in errors
     elif how != "kill-parent":
-        assert process.returncode == (130 if how == "interrupt" else 143), errors
+        assert process.returncode == (130 if "interrupt" in how else 143), errors
         assert errors.endswith("vknn: stopped\n")
         count = len(by_id(tmp_path / "out"))
         assert 4 <= count < 60, "what was computed is written"

@@ -112,7 +112,7 @@ def test_attempts_at_a_record_that_ends_what_computes_it(
     )
     for name, made in (
         ("KeeperLink", LateLink), ("Worker", DeadlyWorker), ("AttemptNote", here),
-        ("ExitNote", lambda _: exits), ("Checker", lambda _: None),
+        ("ExitNote", lambda _: exits),
         ("WorkerMetrics", lambda: SimpleNamespace(count=lambda _: None)),
         ("record_of", lambda columns, row: Record({"x": np.asarray(row[0])})),
     ):  # fmt: skip

@@ -44,6 +44,38 @@ def compute(arrays, weights, options):
 vknn.register_layer("ncnn", "SlowCheck", shape=lambda s, o: s[0], compute=compute)
 """
 
+#: A layer that ends the worker's process at a record.
+DEADLY = """
+import os, signal
+import numpy as np
+import vknn
+
+def compute(arrays, weights, options):
+    if arrays[0][0] == 7:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return arrays[0] * np.float32(2)
+
+vknn.register_layer("ncnn", "Deadly", shape=lambda s, o: s[0], compute=compute)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.device
+@pytest.mark.timeout(240)
+def test_workers_that_die_are_not_told_between_lines_of_json(
+    ray_cluster: Any, tmp_path: Path
+) -> None:
+    """Ray tells of them on stdout."""
+    model, layers = ray_jobs.write_model(tmp_path, "Deadly", DEADLY)
+    source = ray_jobs.write_numbers(tmp_path / "source", [float(n) for n in range(20)])
+    words = [model, source, "--output", tmp_path / "out", "--id", "id", "--layers", layers]
+    words += ["--address", ray_cluster.address, "--device", "llvmpipe", "--json"]
+    done = subprocess.run(command(*words), capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert "A worker died" in done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["errors"] == {"ProcessDied": 1}
+    assert all(json.loads(line)["state"] == "running" for line in done.stdout.splitlines()[:-1])
+
 
 def test_what_ray_says_of_tokens(caplog: pytest.LogCaptureFixture) -> None:
     """That it asks for them, nobody can do anything about; that it does not, many want to know."""
@@ -58,12 +90,17 @@ def test_what_ray_says_of_tokens(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.slow
 @pytest.mark.device
 @pytest.mark.timeout(240)
-def test_checks_that_take_longer_than_the_job(tmp_path: Path) -> None:
-    """Where Ray is begun for a job, workers live until their last checks are done."""
+@pytest.mark.parametrize("where", ["here", "cluster"])
+def test_checks_that_take_longer_than_the_job(
+    where: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Workers live until their last checks are done, though Ray gives them 5 s."""
     model, layers = ray_jobs.write_model(tmp_path, "SlowCheck", SLOW_CHECK)
     source = ray_jobs.write_numbers(tmp_path / "source", [float(n) for n in range(40)])
     words = [model, source, "--output", tmp_path / "out", "--id", "id", "--layers", layers]
     words += ["--engine", "ray", "--device", "llvmpipe", "--check", "1/8", "--json"]
+    if where == "cluster":
+        words += ["--address", request.getfixturevalue("ray_cluster").address]
     done = subprocess.run(command(*words), capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])

@@ -6,9 +6,10 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from functools import partial
 from pathlib import Path
+from typing import TextIO
 
 from vknn.cli.arguments import add_model, model_files
 from vknn.cli.complaints import FAILED as JOB_FAILED
@@ -128,11 +129,12 @@ def _run(args: argparse.Namespace, ended: int = 0) -> int:
         predictor = _predictor(args, files.model, files.weights)
         tell = stack.enter_context(_telling(args))
         try:
-            found = run_job(
-                args.source, predictor, args.output, engine=args.engine, address=args.address,
-                errors=args.errors, restart=restart, again=again, progress=tell,
-                dry_run=args.dry_run, ended=ended,
-            )  # fmt: skip
+            with redirect_stdout(sys.stderr):  # Ray tells there of workers that died
+                found = run_job(
+                    args.source, predictor, args.output, engine=args.engine, address=args.address,
+                    errors=args.errors, restart=restart, again=again, progress=tell,
+                    dry_run=args.dry_run, ended=ended,
+                )  # fmt: skip
         except JobError as error:
             if error.report is not None:
                 _show(args, error.report)
@@ -184,7 +186,7 @@ def _telling(args: argparse.Namespace) -> Iterator[Callable[[Outcome], None] | N
     """Block with what is told how far the job is: a line of JSON, or a bar on a terminal."""
     with progress("batch", quiet=args.json) as tell:
         if args.json:
-            yield _tell_json
+            yield partial(_tell_json, sys.stdout)
         elif tell is None:
             yield None
         else:
@@ -193,14 +195,14 @@ def _telling(args: argparse.Namespace) -> Iterator[Callable[[Outcome], None] | N
             )
 
 
-def _tell_json(outcome: Outcome) -> None:
+def _tell_json(file: TextIO, outcome: Outcome) -> None:
     report = outcome.report("", "running", "")
     line = {
         "state": "running", "rows": report.rows, "total": outcome.total,
         "errors": report.error_count, "seconds": round(report.seconds, 1),
         "rows_per_second": round(report.rows_per_second, 1),
     }  # fmt: skip
-    print(json.dumps(line), flush=True)
+    print(json.dumps(line), file=file, flush=True)
 
 
 def _show(args: argparse.Namespace, found: Report | JobPlan) -> None:

@@ -38,27 +38,34 @@ def can_fork() -> bool:
 
 class Parent:
     """The parent of a child that works in its place. A context manager, as signals are the child's
-    meanwhile: Ctrl-C it gets by itself, SIGTERM from this process.
+    meanwhile: Ctrl-C it gets by itself, unless this process leads, SIGTERM from this process.
 
     ``child``: its number, 0 without one and in it. ``times_told``: how often it was told to end;
     the second time ends the child at once. ``interrupt``: what answered Ctrl-C before. ``calls``:
     those of drivers that the child is in.
 
-    ``seconds``: that one call of a driver may take.
+    ``seconds``: that one call of a driver may take. ``leads``: whether a terminal's signals come to
+    this process alone, which passes each on: so it does what is sent to it by its number.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, leads: bool = False) -> None:
         self.child, self.times_told = 0, 0
-        self._seconds, self._seen = seconds, Stopping()
+        self._seconds, self._seen, self._leads = seconds, Stopping(), leads
 
     def __enter__(self) -> Parent:
         self.interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if self._leads and self.interrupt != signal.SIG_IGN:
+            signal.signal(signal.SIGINT, self._pass_on)
+        if self._leads:
+            self._pause_before = signal.signal(signal.SIGTSTP, self._pause)
         self._terminate = signal.signal(signal.SIGTERM, self._tell)
         return self
 
     def __exit__(self, *_: object) -> None:
         signal.signal(signal.SIGINT, self.interrupt)
         signal.signal(signal.SIGTERM, self._terminate)
+        if self._leads:
+            signal.signal(signal.SIGTSTP, self._pause_before)
 
     def fork(self) -> int:
         """The number of a new child; 0 in the child, which ends with this process."""
@@ -69,6 +76,10 @@ class Parent:
         self.child = os.fork()
         if self.child == 0:
             end_with_parent()
+            if self._leads:
+                os.setpgid(0, 0)
+                signal.signal(signal.SIGTSTP, self._pause_before)
+                signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # it writes to the terminal
             os.close(self._notes)
             driver_watch.watcher = _Noted(there)
             return 0
@@ -120,6 +131,17 @@ class Parent:
         while (signal_ := signal.sigtimedwait({signal.SIGINT}, 0)) is not None:
             found |= signal_.si_code == _BY_A_PROCESS
         return found
+
+    def _pass_on(self, number: int, _: FrameType | None = None) -> None:
+        if self.child:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.child, number)
+
+    def _pause(self, _: int, __: FrameType | None = None) -> None:
+        """Ctrl-Z: both stop, until both go on."""
+        self._pass_on(signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._pass_on(signal.SIGCONT)
 
     def _tell(self, number: int, _: FrameType | None = None) -> None:
         self.times_told += self._seen.is_new(number)

@@ -38,7 +38,7 @@ def supervised(output: str, work: Callable[[int], int], seconds: float = COMPILE
     if not hasattr(os, "fork"):
         return stoppable(partial(work, 0))
     ended = 0
-    with Parent(seconds) as parent:
+    with Parent(seconds, leads=True) as parent:
         while not parent.times_told:
             code = _child_code(parent, partial(work, ended))
             if code is not None and code >= 0:
@@ -61,7 +61,7 @@ def attended(work: Callable[[], int], seconds: float = COMPILE_SECONDS) -> int:
     """
     if not can_fork() or "ray" in sys.modules:
         return stoppable(work)
-    with Parent(seconds) as parent:
+    with Parent(seconds, leads=True) as parent:
         code = _child_code(parent, work)
     if parent.times_told:
         return 128 + signal.SIGTERM if code is None or code < 0 or code == STOPPED else code

@@ -19,7 +19,7 @@ from vknn.scale.accelerators import offered_here
 from vknn.scale.optional import ray_module
 from vknn.scale.options import Predictor
 from vknn.scale.ray_node import LEAST_CPUS, VULKAN
-from vknn.scale.ray_noise import quiet_backend
+from vknn.scale.ray_noise import quiet_backend, quiet_end
 from vknn.scale.ray_worker import GPU, LEASE, OWN
 
 #: Processors of a job besides those of its workers, and of one that is taken up again.
@@ -31,10 +31,6 @@ _ANSWER_SECONDS = 15.0
 #: What a client of HTTP/2, gRPC's, says first, and the type of the frame that answers it.
 _SETTINGS = b"\4"
 _GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + _SETTINGS + bytes(5)
-#: Milliseconds that Ray gives an actor to end in, a setting of its processes, and Ray's own value.
-_GRACE, _RAYS_GRACE_SECONDS = "RAY_kill_worker_timeout_milliseconds", 5.0
-#: Where a job starts Ray: NumPy may take so long for the last checks.
-_OWN_GRACE_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -92,7 +88,6 @@ def joined(address: str | None, is_resumed: bool = False) -> Iterator[Any]:
                 _check_answers(address)
                 ray.init(address=address, logging_level="warning", log_to_driver=False)
             else:
-                os.environ.setdefault(_GRACE, f"{1000 * _OWN_GRACE_SECONDS:g}")
                 ray.init(
                     address="local",  # left out, it is any cluster that runs on this machine
                     num_cpus=max(LEAST_CPUS, os.cpu_count() or 1)
@@ -105,10 +100,11 @@ def joined(address: str | None, is_resumed: bool = False) -> Iterator[Any]:
     except (OSError, RuntimeError, ValueError) as error:
         where = f"the cluster at {address}" if address else "Ray on this machine"
         raise VknnError(f"{where} cannot be reached: {error}") from None
-    try:
-        yield ray
-    finally:
-        ray.shutdown()
+    with quiet_end():
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
 
 
 def _check_answers(address: str) -> None:
@@ -127,14 +123,6 @@ def _check_answers(address: str) -> None:
             kind = answer.read(4)[3:]
         if kind != _SETTINGS:
             raise OSError("what answers there is no head of a cluster (its port is 6379 by itself)")
-
-
-def grace_seconds() -> float:
-    """Seconds that a worker has for its last checks: then Ray ends it."""
-    try:
-        return float(os.environ[_GRACE]) / 1000
-    except (KeyError, ValueError):
-        return _RAYS_GRACE_SECONDS
 
 
 @contextlib.contextmanager

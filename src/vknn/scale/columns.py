@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -49,7 +51,7 @@ class OutputColumn:
         if not self.shape:
             return element
         if self.is_fixed:
-            return pa.fixed_shape_tensor(element, self.shape)
+            return _tensor_type(self.dtype, self.shape)
         for _ in self.shape:
             element = pa.list_(element)
         return element
@@ -88,12 +90,11 @@ class OutputColumn:
                 row[...] = array
             elif fills and whole.dtype.kind == "f":
                 row[...] = np.nan
-        nulls = pa.array(np.array([a is None for a in arrays], bool))
-        width = int(np.prod(known))
-        flat = pa.array(whole.reshape(-1))
-        mask = nulls if not fills and any(a is None for a in arrays) else None
-        storage = pa.FixedSizeListArray.from_arrays(flat, width, mask=mask)
-        return pa.ExtensionArray.from_storage(self.type(), storage)
+        flat, mask = pa.array(whole.reshape(-1)), None
+        if not fills and any(a is None for a in arrays):
+            mask = pa.array(np.array([a is None for a in arrays], bool))
+        storage = pa.FixedSizeListArray.from_arrays(flat, math.prod(known), mask=mask)
+        return pa.ExtensionArray.from_storage(_tensor_type(self.dtype, known), storage)
 
 
 def output_columns(
@@ -162,6 +163,11 @@ def _element(dtype: str) -> Any:
     if dtype == "text":
         return pa.string()
     return pa.binary() if dtype == "bytes" else pa.from_numpy_dtype(np.dtype(dtype))
+
+
+@cache  # it is asked for at each batch
+def _tensor_type(dtype: str, shape: tuple[int, ...]) -> Any:
+    return arrow().fixed_shape_tensor(_element(dtype), shape)
 
 
 def _nested(pa: Any, arrays: Sequence[np.ndarray | None], type_: Any, rank: int) -> Any:

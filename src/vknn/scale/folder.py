@@ -45,6 +45,10 @@ class Folder:
         self.path = self.path.rstrip("/") or "/"
         self._claim: Claim | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        # It is this process that holds it.
+        return {**self.__dict__, "_claim": None}
+
     @property
     def is_local(self) -> bool:
         """Whether it lies in this machine's own filesystem."""

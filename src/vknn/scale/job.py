@@ -77,7 +77,7 @@ def run(
     again = SUSPECT if redo_suspect else FAILED if redo_errors else ""
     found = run_job(
         source, predictor, output, engine=engine, address=address, errors=errors, restart=restart,
-        again=again, progress=progress,
+        again=again, progress=progress, is_beside=True,
     )  # fmt: skip
     assert isinstance(found, Report)
     return found
@@ -116,11 +116,13 @@ def run_job(
     again: str = "",
     progress: Callable[[Outcome], None] | None = None,
     dry_run: bool = False,
+    is_beside: bool = False,
     ended: int = 0,
 ) -> Report | JobPlan:
     """:func:`run`, or with ``dry_run`` :func:`plan`; ``again`` is one of :data:`AGAIN`.
 
-    ``ended``: processes that did this job before this one did, and that a driver ended.
+    ``is_beside``: whether a child of this process joins Ray. ``ended``: processes that did this job
+    before this one did, and that a driver ended.
     """
     assert again in AGAIN
     if engine not in ENGINES:
@@ -145,7 +147,7 @@ def run_job(
             job.clear(engine, address)
         folder.sweep()
         remove_pending(folder)
-        return job.run(engine, address, again)
+        return job.run(engine, address, again, is_beside)
 
 
 def _named(predictor: Predictor, source: RecordSource) -> Predictor:

@@ -135,6 +135,15 @@ class Keeper:
         self._arrived.add(worker)
         return again
 
+    def workers(self) -> list[str]:
+        """The workers that began, by name."""
+        return list(self._arrived)
+
+    def under_way(self, workers: Sequence[str]) -> tuple[int, int]:
+        """Records that were done, and batches that some workers have begun."""
+        begun = [key for key, tried in self._batches.items() if tried.device is not None]
+        return self._rows, sum(key.partition(":")[0] in workers for key in begun)
+
     def opening(self, worker: str, device: str) -> int:
         """A worker is about to open a device. Tells how often its process ended as it did."""
         before, count = self._opening.get(worker, ("", 0))

@@ -16,9 +16,10 @@ from typing import Any
 
 from vknn.errors import InputError, VknnError
 from vknn.scale.archives import UnreadError
-from vknn.scale.cluster import check_schedulable, grace_seconds, joined, pool_for, survey
+from vknn.scale.cluster import check_schedulable, joined, pool_for, survey
 from vknn.scale.doubles import drop_doubles
 from vknn.scale.folder import Folder
+from vknn.scale.held_workers import HeldWorkers
 from vknn.scale.job_run import TELL_SECONDS, JobRun
 from vknn.scale.layout import JobLayout
 from vknn.scale.optional import arrow, arrow_part, ray_module
@@ -38,8 +39,6 @@ _OWN_ERROR = re.compile(r"(?:^|: )vknn\.[\w.]+Error: (.+)")
 _ADVICE = "\nFailed to apply UDF transform"
 #: Begin of its last line, which says nothing of what happened.
 _ADVISED = "To change retry attempts"
-#: Seconds that pass until a worker that Ray ends because of its checks is gone.
-_LATE_SECONDS = 5.0
 #: Seconds in which workers tell of what they did last.
 _ACCOUNT_SECONDS = 3.0
 #: Seconds in which the keeper of a job that ends early answers: what stops the job may have
@@ -61,7 +60,7 @@ class RayRun(JobRun):
         self._errors = Counter(self.outcome.errors)
         self._before = set(self.folder.parts())
         self._state: dict[str, Any] = {}
-        self._remember: Callable[[], None] = lambda: None
+        self._remember: Callable[[], None] | None = None
 
     def run(self, remember: Callable[[JobLayout], None]) -> None:
         """Computing of all records that are left; ``remember`` is told the columns of answers.
@@ -99,14 +98,15 @@ class RayRun(JobRun):
             dataset = staged(read_from, setup, pool)
             is_whole = False
             try:
-                with self._told(ray, setup.keeper):
+                with HeldWorkers(ray, setup.keeper) as workers, self._told(ray, setup.keeper):
                     dataset.write_parquet(
                         self.folder.path,
                         filesystem=self.folder.filesystem,
                         min_rows_per_file=setup.portions.file_rows,
                         filename_provider=_filenames(self._prefix),
                     )
-                self._recount()
+                    workers.finish()
+                self.recount()
                 self._finish_checks(ray, setup.keeper, self.outcome.rows)
                 is_whole = True
             except Exception as error:
@@ -117,7 +117,7 @@ class RayRun(JobRun):
                     end_keeper(ray, setup.keeper)
                 self._note_suspects()
                 if not is_whole:
-                    self._recount()
+                    self.recount()
         self._complete()
         if problems := self._state.get("unread"):
             raise UnreadError(problems)
@@ -128,17 +128,17 @@ class RayRun(JobRun):
         return f"part-{self.outcome.run}"
 
     def _finish_checks(self, ray: Any, keeper: Any, rows: int) -> None:
-        """Wait for workers that end: they compare what they sent to NumPy last.
+        """Wait until workers have compared to NumPy what they sent last.
 
         What they did last is told a moment later: the keeper is to know of so many ``rows``, which
         are written, but for those of workers that were killed. Raises JobError where the last
         batches had too many errors.
         """
-        begin, most = time.perf_counter(), grace_seconds() + _LATE_SECONDS
+        until = time.perf_counter() + _ACCOUNT_SECONDS
         while True:
-            state, past = ray.get(keeper.state.remote()), time.perf_counter() - begin
-            is_late = state["rows"] < rows and past < _ACCOUNT_SECONDS
-            if not is_late and not (state["pending"] and past < most):
+            state = ray.get(keeper.state.remote())
+            is_whole = state["rows"] >= rows and not state["pending"]
+            if is_whole or time.perf_counter() > until:
                 break
             time.sleep(0.1)
         if state["pending"]:
@@ -224,7 +224,8 @@ class RayRun(JobRun):
         self._state = state
         if state["stacked"] != self.stacked:
             self.stacked.update(state["stacked"])
-            self._remember()
+            if self._remember is not None:
+                self._remember()
 
     def _failure(self, ray: Any, keeper: Any, error: Exception) -> VknnError:
         """The error of a job, out of what Ray wraps it in."""
@@ -246,7 +247,7 @@ class RayRun(JobRun):
         told = [line for line in lines if not line.startswith(_ADVISED)] or [""]
         return JobError(f"Ray ended the job: {type(error).__name__}: {told[-1]}")
 
-    def _recount(self) -> None:
+    def recount(self) -> None:
         """Count of the rows that are written, those of this run by their files' names."""
         self.outcome.rows, self.outcome.new_rows, self.outcome.errors = 0, 0, Counter()
         for path in self._whole_parts():
@@ -277,11 +278,11 @@ class RayRun(JobRun):
             # same records.
             if not posixpath.basename(path).startswith(self._prefix):
                 self.folder.remove_part(path)
-        self._recount()
+        self.recount()
         name = self.predictor.id
         if name is not None and len(ids := self._ids(name)) != len(set(ids)):
             doubles = drop_doubles(self.folder, name)
-            self._recount()
+            self.recount()
             if self.outcome.total is None:
                 raise InputError(
                     f"the source has ids twice, such as {doubles[0]!r}: ids name records, and the "

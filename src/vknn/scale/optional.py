@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -11,6 +12,10 @@ from vknn.errors import VknnError
 _REMEDY = 'pip install "vknn[ray]"'
 #: The first pyarrow whose Parquet has tensors of one shape that are null: rows with errors.
 _ARROW = 26
+
+
+#: Modules that were imported to their ends: some are asked for several times a batch.
+_modules: dict[str, Any] = {}
 
 
 def arrow() -> Any:
@@ -41,7 +46,10 @@ def has_ray() -> bool:
 
 
 def _imported(name: str, what: str) -> Any:
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise VknnError(f"{what}, which cannot be imported ({error}): {_REMEDY}") from None
+    found = _modules.get(name)
+    if found is None or sys.modules.get(name) is not found:
+        try:
+            found = _modules[name] = import_module(name)
+        except ImportError as error:
+            raise VknnError(f"{what}, which cannot be imported ({error}): {_REMEDY}") from None
+    return found

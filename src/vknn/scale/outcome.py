@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeVar
 
 from vknn.errors import VknnError
@@ -163,6 +164,7 @@ def last_error(
     return None
 
 
+@cache
 def error_type() -> Any:
     """The Arrow type of :func:`error_row`."""
     pa = arrow()

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from vknn.scale.optional import ray_module
 
 _BACKEND = "RAY_BACKEND_LOG_LEVEL"
+#: Where it is there, Ray logs no errors of tasks that nobody waits for any more.
+_UNHANDLED = "RAY_IGNORE_UNHANDLED_ERRORS"
 #: Says that there are no bars, as a warning.
 _PROGRESS = "ray.data._internal.progress"
 #: Says whether processes of others can get at Ray.
@@ -26,6 +28,19 @@ def quiet_backend() -> Iterator[None]:
     """Block in which Ray is begun, without what it says of itself."""
     with _quiet_tokens(), _quiet_native():
         yield
+
+
+@contextlib.contextmanager
+def quiet_end() -> Iterator[None]:
+    """Block in which Ray does not log the errors of tasks that a job which is stopped gave up."""
+    if _UNHANDLED in os.environ:
+        yield
+        return
+    os.environ[_UNHANDLED] = "1"
+    try:
+        yield
+    finally:
+        os.environ.pop(_UNHANDLED, None)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,8 @@ import hashlib
 import os
 import platform
 import time
-from collections import Counter, deque
+import weakref
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from vknn.host_memory import peak_memory
 from vknn.runtime import devices
 from vknn.scale.accelerators import assigned_device
 from vknn.scale.attempt_note import AttemptNote
-from vknn.scale.checking import Checker, WrongDeviceError, is_sampled
+from vknn.scale.checking import WrongDeviceError
 from vknn.scale.exit_note import ExitNote
 from vknn.scale.keeper import BatchProgress
 from vknn.scale.keeper_link import KeeperLink
@@ -35,6 +36,7 @@ from vknn.scale.ray_metrics import WorkerMetrics
 from vknn.scale.records import Record, cells_of, record_of
 from vknn.scale.report import WorkTimes
 from vknn.scale.worker import Worker, device_name
+from vknn.scale.worker_checks import WorkerChecks
 
 #: How a worker finds its device: of Ray's GPUs, by a lease, or as the predictor says.
 GPU, LEASE, OWN = "gpu", "lease", "own"
@@ -46,6 +48,8 @@ _MOST_OPENINGS = 3
 _STACKED_SECONDS = 60.0
 #: Seconds for the machine to notice that a process ended whose device another one waits for.
 _LEASE_SECONDS = 20.0
+#: Those of this process.
+_here: weakref.WeakSet[BatchActor] = weakref.WeakSet()
 _Cells = list[tuple[dict[str, Any], dict[str, Any] | None]]
 
 
@@ -90,11 +94,8 @@ class BatchActor:
         self._keeper = KeeperLink(setup.keeper)
         self._begin: float | None = time.perf_counter()
         self._predictor = setup.copy.predictor(setup.predictor)
-        self._checker = Checker(self._predictor)
         self._pool = ThreadPoolExecutor(os.cpu_count() or 1, "vknn-decode")
-        self._checks: deque[tuple[Any, Record, Any, str]] = deque()
-        self._unsure: list[str] = []
-        self._done_checks, self._largest = 0, 0.0
+        self._checks = WorkerChecks(self._ray, self._predictor, setup.expected, self._keeper)
         self._number, self._ended = 0, time.perf_counter()
         self._name = f"{os.getpid():x}-{time.time_ns() & 0xFFFFFFFF:08x}"
         # Stays the same when Ray begins the process anew, and gets the same batch again.
@@ -105,6 +106,7 @@ class BatchActor:
         # its batches were tried. Of the first one none was, and its note is enough.
         self._waits = bool(self._keeper.ask("arrive", self._actor, self._note.taken()))
         self._worker = self._opened()
+        _here.add(self)
 
     def __call__(self, table: Any) -> Any:
         """The answers of a table of records."""
@@ -121,7 +123,7 @@ class BatchActor:
             worker, before = self._worker, self._worker.times()
             try:
                 cells = self._computed(records, names, batch, key if alone else "")
-                self._collect(_MOST_CHECKS)
+                self._checks.collect(worker, _MOST_CHECKS)
                 if told is not None:
                     alone, told = self._may_begin(key, told), None
                 if worker is self._worker:
@@ -133,22 +135,27 @@ class BatchActor:
         made = self._setup.layout.table(
             table, [row for row, _ in cells], [e for _, e in cells], [device] * len(cells), batch
         )
-        self._unsure.append(batch)
+        self._checks.unsure.append(batch)
         self._end(key, cells, self._worker.times().since(before), waited, names)
         self._note.clear()
         self._ended = time.perf_counter()
         return made
 
+    def finish(self) -> None:
+        """Wait for the checks that are under way, and tell what came of them."""
+        with contextlib.suppress(WrongDeviceError):
+            self._checks.collect(self._worker, 0)
+        self._end("", [], WorkTimes(), 0.0)
+        self._keeper.flush()
+        if self._keeper.ask("leave", self._actor, self._worker.device):
+            self._keeper.ask("suspect", self._worker.device, self._checks.unsure)
+
     def __del__(self) -> None:
-        """Wait for the checks that are under way; Ray Data calls this when a pool ends."""
+        """The end; Ray Data calls this when a pool ends."""
         with contextlib.suppress(Exception):
-            with contextlib.suppress(WrongDeviceError):
-                self._collect(0)
-            self._end("", [], WorkTimes(), 0.0)
+            self.finish()
+        with contextlib.suppress(Exception):
             self._keeper.close()
-            if self._keeper.ask("leave", self._actor, self._worker.device):
-                self._keeper.ask("suspect", self._worker.device, self._unsure)
-        with contextlib.suppress(Exception):
             self._note.close()
             self._exit.close()
         with contextlib.suppress(Exception):
@@ -199,7 +206,7 @@ class BatchActor:
             if found["retired"] is None:
                 return bool(found["alone"])
             if found["wrong"]:  # as another worker found that shares it
-                self._keeper.ask("suspect", self._worker.device, self._unsure)
+                self._keeper.ask("suspect", self._worker.device, self._checks.unsure)
             self._move()
             told = self._sent_begin(key, at_once=True)
 
@@ -236,44 +243,8 @@ class BatchActor:
         """Cells of a row and its error; a sample is sent to be computed with NumPy."""
         row = self._worker.row(self._setup.layout, record, found)
         if row[1] is None:
-            self._sample(name, record, found, batch)
+            self._checks.add(self._worker, name, record, found, batch)
         return row
-
-    def _sample(self, name: Any, record: Record, outputs: Any, batch: str) -> None:
-        expected = self._setup.expected
-        if expected is None or self._worker.session.device is None:
-            return
-        if is_sampled(name, self._predictor.checked):
-            self._checks.append((expected(dict(record.feeds)), record, outputs, batch))
-
-    def _collect(self, most: int) -> None:
-        """Comparison of the samples that NumPy has computed, until at most so many are left.
-
-        Raises WrongDeviceError.
-        """
-        while self._checks:
-            reference = self._checks[0][0]
-            if len(self._checks) <= most and not self._ray.wait([reference], timeout=0)[0]:
-                return
-            _, record, outputs, batch = self._checks.popleft()
-            try:
-                expected = self._ray.get(reference)
-            except Exception:  # NumPy cannot compute it, or its process ended: nothing is known
-                continue
-            self._compare(record.feeds, outputs, expected)
-            if batch in self._unsure:  # what stands behind the record in its batch stays unsure
-                del self._unsure[: self._unsure.index(batch)]
-
-    def _compare(self, feeds: Any, outputs: Any, expected: Any) -> None:
-        worker = self._worker
-        check = self._checker.check(worker.session, feeds, outputs, expected, worker.again)
-        self._done_checks += 1
-        self._largest = max(self._largest, check.error)
-        if not check.ok:
-            reason = f"it disagrees with NumPy: {check.text}"
-            self._keeper.ask("retire", self._worker.device, reason, self._unsure)
-            self._unsure.clear()
-            raise WrongDeviceError(reason)
 
     def _opened(self) -> Worker:
         """A worker on a device that may be used and computes right."""
@@ -284,7 +255,7 @@ class BatchActor:
             feeds, expected = self._setup.example
             try:
                 if expected is not None and worker.session.device is not None:
-                    self._compare(feeds, worker.answer(feeds), expected)
+                    self._checks.compare(worker, feeds, worker.answer(feeds), expected)
                 worker.stacked = self._stacked(worker, feeds)
                 return worker
             except WrongDeviceError:
@@ -333,7 +304,6 @@ class BatchActor:
     def _move(self) -> None:
         """Change to another device; what was not compared yet was computed by the old one."""
         self._checks.clear()
-        self._unsure.clear()
         self._worker.close()
         self._worker = self._opened()
 
@@ -371,7 +341,7 @@ class BatchActor:
         self, key: str, cells: _Cells, times: WorkTimes, waited: float, names: Sequence[Any] = ()
     ) -> None:
         """Note of a batch that is done."""
-        errors = [error for _, error in cells]
+        errors, unsure = [error for _, error in cells], self._checks.unsure
         kinds = Counter(error["type"] for error in errors if error is not None)
         first = self._worker.first
         cold = None
@@ -380,10 +350,15 @@ class BatchActor:
         progress = BatchProgress(
             self._worker.device, len(cells) - kinds.total(), dict(kinds), times.busy, waited,
             last_error(errors, () if self._predictor.id is None else names), cold,
-            self._done_checks, self._largest, peak_memory(), self._actor, len(self._checks),
-            times.upload, times.download, times.memory,
-            self._unsure[-1] if cells else "", self._unsure[0] if self._unsure else "",
+            self._checks.taken(), self._checks.largest, peak_memory(), self._actor,
+            self._checks.pending, times.upload, times.download, times.memory,
+            unsure[-1] if cells else "", unsure[0] if unsure else "",
         )  # fmt: skip
-        self._done_checks = 0
         self._metrics.count(progress)
         self._keeper.end(key, progress)
+
+
+def finish_checks(_: object) -> None:
+    """:meth:`BatchActor.finish`, for an actor of Ray's to be called with."""
+    for actor in list(_here):
+        actor.finish()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,11 +12,11 @@ import numpy as np
 
 from vknn.errors import InputError, VknnError
 from vknn.scale.archives import KEY, MOST_BYTES, Note, UnreadError, archive_records
+from vknn.scale.array_files import arrays_of
 from vknn.scale.optional import arrow, arrow_part
 from vknn.scale.sources import (
     ARRAYS,
     BYTES,
-    DATA,
     OWN_ID,
     PARQUET,
     PICTURES,
@@ -195,22 +194,22 @@ def _read_arrays(
     """Rows of a .npy or .npz. Raises VknnError where it is damaged."""
     pa = arrow()
     known = OWN_ID[ARRAYS]
-    arrays = _arrays(source, path)
-    if missing := [n for n in columns if n != known and n not in arrays]:
-        raise InputError(f"{path} has no array {missing[0]!r}; it has {', '.join(arrays)}")
-    for some in _chunks(range(row_count({n: a.shape for n, a in arrays.items()}, path)), rows):
-        ids = [f"{path}#{number}" for number in some]
-        kept = [i for i, name in enumerate(ids) if wanted is None or wanted(name)]
-        if not kept:
-            continue
-        places: Any = np.array([some[i] for i in kept])
-        if len(kept) == len(some):  # no copy: rows of a mapped file are read where they lie
-            places = slice(some[0], some[-1] + 1)
-        data = {known: pa.array([ids[i] for i in kept], pa.string())}
-        for name, array in arrays.items():
-            if name in columns:
-                data[name] = _tensor_column(np.asarray(array[places]), path)
-        yield Rows(in_types(pa.table(data).select(list(columns)), source.casts, path))
+    with arrays_of(source, path, columns) as arrays:
+        if missing := [n for n in columns if n != known and n not in arrays]:
+            raise InputError(f"{path} has no array {missing[0]!r}; it has {', '.join(arrays)}")
+        for some in _chunks(range(row_count({n: a.shape for n, a in arrays.items()}, path)), rows):
+            ids = [f"{path}#{number}" for number in some]
+            kept = [i for i, name in enumerate(ids) if wanted is None or wanted(name)]
+            if not kept:
+                continue
+            data = {known: pa.array([ids[i] for i in kept], pa.string())}
+            for name, array in arrays.items():
+                if name in columns:
+                    own = array[some[0] : some[-1] + 1]
+                    if len(kept) < len(some):  # else no copy: mapped rows are read where they lie
+                        own = own[kept]
+                    data[name] = _tensor_column(np.asarray(own), path)
+            yield Rows(in_types(pa.table(data).select(list(columns)), source.casts, path))
 
 
 def _read_tars(
@@ -245,22 +244,6 @@ def parquet_file(source: RecordSource, path: str) -> Any:
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"{path} has two columns of the name {twice[0]!r}")
     return file
-
-
-def _arrays(source: RecordSource, path: str) -> dict[str, Any]:
-    """The arrays of a .npy or .npz by name; a .npy's are mapped where that can be."""
-    try:
-        if path.lower().endswith(".npy") and source.is_local:
-            return {DATA: np.load(source.place(path), mmap_mode="r", allow_pickle=False)}
-        with opened(source, path) as file:
-            found = np.load(io.BytesIO(file.read()), allow_pickle=False)
-        if isinstance(found, np.ndarray):
-            return {DATA: found}
-        return {name: found[name] for name in found.files}
-    except VknnError:
-        raise
-    except Exception as error:  # NumPy's readers of damaged files raise errors of many kinds
-        raise VknnError(f"{path} is no NumPy file: {error}") from None
 
 
 def row_count(shapes: Mapping[str, tuple[int, ...]], path: str) -> int:

@@ -22,6 +22,7 @@ from vknn.scale.options import ERROR, NUMPY, Predictor
 from vknn.scale.outcome import JobError, Outcome
 from vknn.scale.parts import add_columns
 from vknn.scale.plan import JobPlan, plan_of
+from vknn.scale.ray_child import run_beside
 from vknn.scale.reading import read
 from vknn.scale.redo import drop_failed, failed_ids, redo_suspects
 from vknn.scale.report import Report
@@ -60,10 +61,14 @@ class JobSteps:
         #: Records that one run computes, by the name of the device, as far as it was measured.
         self.stacked: dict[str, int] = {}
 
-    def run(self, engine: str, address: str | None, again: str) -> Report:
+    def run(self, engine: str, address: str | None, again: str, is_beside: bool = False) -> Report:
         """The job on the engine that fits; its report, which job.json keeps, too.
 
-        ``again``: the rows that are computed again, of :data:`AGAIN`.
+        Args:
+            engine: "local", "ray" or "auto".
+            address: Of a cluster.
+            again: The rows that are computed again, of :data:`AGAIN`.
+            is_beside: Whether a child joins Ray: it ends processes that are joined.
         """
         before = self._before()
         done = self._done(before)
@@ -84,7 +89,8 @@ class JobSteps:
             elif done and not self._is_left(done):
                 self.outcome.notes.append("every record has a row: nothing was left to do")
             elif self.engine == "ray":
-                RayRun(**self._given(done, before), address=address).run(self._remember)
+                run = RayRun(**self._given(done, before), address=address)
+                run_beside(run, self._remember) if is_beside else run.run(self._remember)
             else:
                 self._local(done, before).run(self._remember)
             if again != SUSPECT:

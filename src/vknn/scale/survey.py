@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import itertools
-import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
 from vknn.errors import InputError, VknnError
-from vknn.npy_header import read_checked_header
 from vknn.scale.archives import KEY, UnreadError, archive_columns
+from vknn.scale.array_files import heads_of
 from vknn.scale.optional import arrow, arrow_part
 from vknn.scale.reading import (
     Rows,
@@ -25,14 +21,11 @@ from vknn.scale.reading import (
     read_parquet,
     row_count,
 )
-from vknn.scale.sources import ARRAYS, BYTES, DATA, OWN_ID, PARQUET, PICTURES, RecordSource, opened
+from vknn.scale.sources import ARRAYS, BYTES, OWN_ID, PARQUET, PICTURES, RecordSource
 
 #: Files whose beginnings or ends are read at once: each is a moment of waiting.
 _READERS = 8
-_NPY = ".npy"
 _Look = Callable[[RecordSource, str], Any]
-#: Bytes of an archive that is read as a whole.
-_SMALL = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -252,40 +245,10 @@ def _doubles(source: RecordSource, column: str) -> str:
     )
 
 
-#: Shape and element type of an array.
-_Head = tuple[tuple[int, ...], np.dtype]
-
-
 def _of_arrays(source: RecordSource, kept: Sequence[str]) -> Survey:
     own = OWN_ID[ARRAYS]
     types, count = _Types([name for name in kept if name != own]), 0
-    for path, heads in _each(source, _heads):
+    for path, heads in _each(source, heads_of):
         types.meet({name: array_type(*head) for name, head in heads.items()}, path)
         count += row_count({name: shape for name, (shape, _) in heads.items()}, path)
     return Survey(types.noted(source), {own: arrow().string(), **types.schema}, count)
-
-
-def _heads(source: RecordSource, path: str) -> dict[str, _Head]:
-    """The arrays of a .npy or .npz by name, as their headers tell. Raises VknnError."""
-    try:
-        with opened(source, path) as file:
-            size = file.size()
-            if path.lower().endswith(_NPY):
-                return {DATA: _head(file, size)}
-            # Of one that has hardly a byte zipfile seeks a place before its beginning.
-            with zipfile.ZipFile(io.BytesIO(file.read()) if size < _SMALL else file) as archive:
-                found = {}
-                for info in archive.infolist():
-                    with archive.open(info) as member:
-                        found[info.filename.removesuffix(_NPY)] = _head(member, info.file_size)
-                return found
-    except VknnError:
-        raise
-    except Exception as error:  # readers of damaged files raise errors of many kinds
-        raise VknnError(f"{path} is no NumPy file: {error}") from None
-
-
-def _head(file: Any, size: int) -> _Head:
-    """The header of an array in a file of so many bytes. Raises ValueError where it is none."""
-    shape, _, dtype = read_checked_header(file, size)
-    return shape, dtype
