@@ -32,7 +32,7 @@ NETWORKS = {
     "navi31": (("mobilenet_v3",), ("fp16",)),
     "a740": (("mobilenet_v3",), ("fp16",)),
     "m1": (("mobilenet_v3",), ("fp16",)),
-    "raven": (("mobilenet_v3",), ("fp16",)),
+    "raven": (("mobilenet_v3", "efficientnet_b0"), ("fp16",)),
 }
 GROWTH = 1.05
 #: Most that multiply-adds' part of hot loops may be below what is recorded.

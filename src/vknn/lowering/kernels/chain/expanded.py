@@ -48,6 +48,9 @@ MOST_PRODUCTS = 100
 #: Most instructions by estimate, on AMD and elsewhere: so code stays below 16 KB with RADV (15 KB
 #: for 2,154), below 32 KB with NVK, where each takes 16 bytes (30 KB for 1,029).
 MOST_INSTRUCTIONS = 2200, 1050
+#: The same of float16 on GCN, which makes float32 of it first (16.1 KB for 1,365): beyond, a round
+#: has one vec4 of channels.
+_MOST_CONVERTED = 1350
 #: Most part of the shared memory that a workgroup takes: others are to run beside it.
 _SHARE = 0.5
 #: Instructions of the depthwise convolution by RADV's code: for a tap's place and for its value
@@ -179,17 +182,18 @@ def _fits(limits: DeviceLimits, found: Expanded, tile: FieldTile) -> bool:
         and fits(found.groups(tile), limits)
         and fits_loops(limits, found.pointwise.c4 + 1)
         and tile.rounds * tile.lane.block * found.depthwise.taps <= MOST_PRODUCTS
-        and _instructions(found, tile) <= MOST_INSTRUCTIONS[not machine_of(limits).scalar]
+        and _instructions(found, tile, _steps(found, tile))
+        <= MOST_INSTRUCTIONS[not machine_of(limits).scalar]
         and fits_buffer(limits, 4 * found.numbers(tile)[1])
     )
 
 
-def _instructions(found: Expanded, tile: FieldTile) -> float:
+def _instructions(found: Expanded, tile: FieldTile, steps: int) -> float:
     """Estimated instructions of the kernel, in which everything is unrolled."""
     lane, taps = tile.lane, found.depthwise.taps
     ends = (found.first.problem.epilogue, found.second.problem.epilogue)
     first, second = (4 * epilogue_work(end) for end in ends)
-    sums = _steps(found, tile) * lane.pixels * lane.block * (8 if lane.float_dots else 16)
+    sums = steps * lane.pixels * lane.block * (8 if lane.float_dots else 16)
     values = lane.block * (taps * (4 + _VALUE) + second + _EACH)
     return sums + lane.pixels * lane.block * first + tile.rounds * (taps * _PLACE + values)
 
@@ -204,7 +208,9 @@ def _candidate(problem: Problem, found: Expanded, tile: FieldTile) -> Candidate:
 
 def _steps(found: Expanded, tile: FieldTile) -> int:
     """vec4s of channels whose loads stand together."""
-    return max(1, round_steps(found.pointwise.c4, tile.lane))
+    problem, steps = found.first.problem, max(1, round_steps(found.pointwise.c4, tile.lane))
+    is_long = _instructions(found, tile, steps) > _MOST_CONVERTED
+    return 1 if is_long and problem.machine.converts and problem.options.half else steps
 
 
 def _cost(problem: Problem, found: Expanded, tile: FieldTile) -> float:
