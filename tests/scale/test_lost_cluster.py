@@ -20,11 +20,13 @@ from scale.conftest import QUIET
 
 pytestmark = [pytest.mark.device, pytest.mark.slow]
 ROWS = 400
-#: A program that runs a job, and tells what became of it.
+#: A program that runs a job, and tells what became of it. A shell's background would have made it
+#: deaf to Ctrl-C.
 PROGRAM = """
-import json, sys
+import json, signal, sys
 import ray, vknn
 from vknn import scale
+signal.signal(signal.SIGINT, signal.default_int_handler)
 joins, given, options = json.loads(sys.argv[1])
 if joins:
     ray.init(address=options.pop("address"), log_to_driver=False)

@@ -139,6 +139,8 @@ class _Child:
 def be(pipe: Connection) -> None:
     """The work of a child, which ends with its parent."""
     end_with_parent()
+    # A shell's background begins programs deaf to it; here it is the parent's word.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.stdout = sys.stderr  # Ray tells there of workers that died
     run: RayRun = pipe.recv()
 
