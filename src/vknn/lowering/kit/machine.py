@@ -245,6 +245,11 @@ def _gpu(limits: DeviceLimits) -> Machine:
     return found if limits.subgroup_size != SCALAR else _of_amd(found, width, limits.features)
 
 
+def has_long_instructions(limits: DeviceLimits) -> bool:
+    """True on NVIDIA's GPUs, where each takes 16 bytes since Volta."""
+    return limits.vendor_id == _NVIDIA
+
+
 def _no_faster_in_half(limits: DeviceLimits, units: ComputeUnits | None) -> bool:
     """True on Apple's GPUs and NVIDIA's with 32 lanes a scheduler (vknn.runtime.machines)."""
     if limits.vendor_id == _NVIDIA:

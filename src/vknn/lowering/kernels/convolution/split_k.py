@@ -30,11 +30,14 @@ from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter
 from vknn.lowering.kit.epilogue import epilogue_work
 from vknn.lowering.kit.layouts import Layout
+from vknn.lowering.kit.machine import has_long_instructions
 from vknn.lowering.kit.problem import Problem
 from vknn.ops.convolution.conv import Conv
 
 #: Buffers of the kernel as it is: x, weights, y and an operand of the epilogue.
 _BUFFERS = 4
+#: vec4s of results of a lane whose products under taps fill nearly all that code may take.
+_MOST_RESULTS = 16
 
 
 def split_k_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
@@ -48,8 +51,15 @@ def split_k_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     return [
         _candidate(problem, shape, tile, split)
         for tile in tiles
+        if not _is_long(problem, shape, tile)
         for split in _splits(problem, shape, tile)
     ]
+
+
+def _is_long(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> bool:
+    """Whether code would be beyond 32 KB (with NVK: 33,056 bytes)."""
+    is_full = tile.rows * tile.cols >= _MOST_RESULTS and shape.taps > 1
+    return is_full and has_long_instructions(problem.limits) and not problem.options.half
 
 
 def _splits(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> list[SplitK]:
