@@ -30,13 +30,13 @@ from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter
 from vknn.lowering.kit.epilogue import epilogue_work
 from vknn.lowering.kit.layouts import Layout
-from vknn.lowering.kit.machine import has_long_instructions
+from vknn.lowering.kit.machine import has_long_instructions, is_apple
 from vknn.lowering.kit.problem import Problem
 from vknn.ops.convolution.conv import Conv
 
 #: Buffers of the kernel as it is: x, weights, y and an operand of the epilogue.
 _BUFFERS = 4
-#: vec4s of results of a lane whose products under taps fill nearly all that code may take.
+#: vec4s of results of a lane that not all GPUs have place for.
 _MOST_RESULTS = 16
 
 
@@ -51,15 +51,21 @@ def split_k_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
     return [
         _candidate(problem, shape, tile, split)
         for tile in tiles
-        if not _is_long(problem, shape, tile)
+        if not _is_beyond(problem, shape, tile)
         for split in _splits(problem, shape, tile)
     ]
 
 
-def _is_long(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> bool:
-    """Whether code would be beyond 32 KB (with NVK: 33,056 bytes)."""
-    is_full = tile.rows * tile.cols >= _MOST_RESULTS and shape.taps > 1
-    return is_full and has_long_instructions(problem.limits) and not problem.options.half
+def _is_beyond(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> bool:
+    """Whether 16 vec4s of results a lane are more than the device has place for.
+
+    On Apple's GPUs registers (all of m1's spilled); on NVIDIA's code under taps in float32 (33,056
+    bytes with NVK, of 32 KB).
+    """
+    if tile.rows * tile.cols < _MOST_RESULTS:
+        return False
+    long = has_long_instructions(problem.limits) and not problem.options.half
+    return (long and shape.taps > 1) or is_apple(problem.limits)
 
 
 def _splits(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> list[SplitK]:
