@@ -23,12 +23,16 @@ from vknn.scale.on_ray import remove_pending
 pytestmark = pytest.mark.device
 
 ROWS, FILES = 600, 12
+#: A program that is joined to Ray itself: the sizes that it sets are not a child's.
 DRIVER = """
 import sys
 from vknn import scale
 source, model, output, layers, engine, address = sys.argv[1:]
+if address:
+    import ray
+    ray.init(address=address, log_to_driver=False)
 scale.run(
-    source, model, output, engine=engine, address=address or None, id="id", layers=[layers],
+    source, model, output, engine=engine, id="id", layers=[layers],
     device="llvmpipe", batch_size=10, workers=1,
 )
 """
