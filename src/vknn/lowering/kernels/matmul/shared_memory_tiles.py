@@ -67,10 +67,10 @@ _COUNTED_DOTS: dict[int, _Pair] = {4: (74, 1.7), 8: (50, 2.8), 16: (84, 3.8), 25
 #: Waves that a SIMD has registers for with them.
 _DOTS_HELD = {4: 9, 8: 7, 16: 5, 256: 4}
 #: ``_WHOLE_ROUNDS`` of products added in pairs, where they differ.
-_WHOLE_DOTS: dict[int, _Pair] = {4: (26, 2.0)}
+_WHOLE_DOTS: dict[int, _Pair] = {4: (18, 1.7)}
 #: Waits of these where workgroups share out k (the loop holds fewer registers over it), on RDNA 2
 #: and 3; waves there of 16 vec4s of results.
-_SPLIT_DOTS: dict[int, _Pair] = {4: (1.25, 1.6), 8: (3.2, 1.5), 16: (2.75, 2.75)}
+_SPLIT_DOTS: dict[int, _Pair] = {4: (1.1, 1.4), 8: (3.2, 1.5), 16: (2.75, 2.75)}
 _SPLIT_HELD = 3
 #: Instructions of a round beside products, reads and writes, elsewhere; waves of a SIMD there.
 ROUND = 8
