@@ -250,6 +250,20 @@ def test_offered_for_idle_gpus_with_room() -> None:
 
 
 @pytest.mark.host
+def test_tiles_that_a_compiler_has_no_place_for() -> None:
+    """Registers of Apple's GPUs, and code of NVIDIA's under taps in float32."""
+    large = {f"splitk{n}-shared64x64" for n in (2, 4, 8)}
+    apple = dataclasses.replace(GPU, kind="integrated", vendor_id=0x106B, name="Apple M1")
+    nvidia = dataclasses.replace(GPU, vendor_id=0x10DE, name="NVIDIA")
+    assert large & set(splits(GPU, 7, 7))
+    for precision in ("fp32", "fp16"):
+        found = set(splits(apple, 7, 7, precision=precision))
+        assert "splitk2-shared32x32" in found and not large & found
+    assert not large & set(splits(nvidia, 7, 7))
+    assert large & set(splits(nvidia, 7, 7, precision="fp16"))
+
+
+@pytest.mark.host
 def test_layers_of_few_pixels_take_them() -> None:
     assert names(GPU, 7, 7, precision="fp16")[0].startswith("splitk")
     assert not names(GPU, 56, 56, channels=64, precision="fp16")[0].startswith("splitk")
