@@ -39,6 +39,7 @@ class Cost:
         multiply_adds: Those of a lane.
         share: Multiply-adds' part of the vector unit's cycles.
         load_bytes: Bytes that a lane loads from buffers.
+        store_bytes: Bytes that it stores there.
     """
 
     issue: float
@@ -49,6 +50,7 @@ class Cost:
     multiply_adds: float
     share: float
     load_bytes: float
+    store_bytes: float
 
     @property
     def busiest(self) -> float:
@@ -61,12 +63,14 @@ class KernelCost:
     """Cost of a kernel: its hottest loop, a round of it, and all that is in no inner loop.
 
     ``adding``: a round of the loop that loads most of those beside it without multiply-adds, as
-    means are taken by.
+    means are taken by. ``storing``: of the one that stores most of them, as results are by which
+    an activation is not unrolled for.
     """
 
     loop: Cost | None
     outside: Cost
     adding: Cost | None = None
+    storing: Cost | None = None
 
     def rounds(self, work: float, load_bytes: float) -> float:
         """Rounds of the loop for an invocation's multiply-adds, or else for its bytes."""
@@ -92,10 +96,24 @@ def kernel_cost(text: str, wave: int, machine: GpuMachine, assumptions: Assumpti
         return _cost(lines, wave, machine, assumptions, rounds=rounds, warm=warm)
 
     costs = [cost(lines_of(loop), _ROUNDS, _WARM) for loop in loops]
-    hottest = max(costs, key=lambda c: (c.multiply_adds, c.vector), default=None)
-    sums = [c for c in costs if c is not hottest and c.load_bytes and not c.multiply_adds]
+    hottest = _hottest(costs)
+    beside = [c for c in costs if c is not hottest]
+    storing = max((c for c in beside if c.store_bytes), key=lambda c: c.store_bytes, default=None)
+    sums = [c for c in beside if c.load_bytes and not (c.multiply_adds or c.store_bytes)]
     adding = max(sums, key=lambda c: c.load_bytes, default=None)
-    return KernelCost(hottest, cost(rest, 2, 1), adding)
+    return KernelCost(hottest, cost(rest, 2, 1), adding, storing)
+
+
+def _hottest(costs: Sequence[Cost]) -> Cost | None:
+    """The loop of most multiply-adds: of those that store nothing, as exponentials have some too,
+    where one of them has about as many.
+    """
+    found = max(costs, key=lambda c: (c.multiply_adds, c.vector), default=None)
+    if found is None or not found.store_bytes:
+        return found
+    others = [c for c in costs if not c.store_bytes and 4 * c.multiply_adds >= found.multiply_adds]
+    products = [c for c in others if c.multiply_adds >= _FEWEST]
+    return max(products, key=lambda c: (c.multiply_adds, c.vector), default=found)
 
 
 def _cost(
@@ -124,6 +142,7 @@ def _cost(
         multiply_adds=sum(line.multiply_adds(wave) for line in vector),
         share=useful / cycles if cycles else 0.0,
         load_bytes=sum(line.nbytes for line in memory if "load" in line.name),
+        store_bytes=sum(line.nbytes for line in memory if "store" in line.name),
     )
 
 

@@ -86,12 +86,13 @@ def from_code(
 ) -> ModelledTime:
     """Modelled time of a dispatch whose machine code was read."""
     whole = work.counts.whole
-    rounds = cost.rounds(whole.work, whole.load_bytes)
     loop, outside = cost.loop, cost.outside
     units: dict[Bound, float] = {"issue": outside.issue, "LDS": outside.shared, "L0": outside.cache}
     latency = outside.latency
     added = _adding_rounds(cost, work.counts)
-    for each, times in ((loop, rounds), (cost.adding, added)):
+    stored = 0.0 if cost.storing is None else whole.store_bytes / cost.storing.store_bytes
+    rounds = cost.rounds(_work_of_loop(cost, work.counts, stored), whole.load_bytes)
+    for each, times in ((loop, rounds), (cost.adding, added), (cost.storing, stored)):
         if each is not None:
             units["issue"] += times * each.issue
             units["LDS"] += times * each.shared
@@ -111,6 +112,20 @@ def of_transfer(
     memory = nbytes / (machine.bandwidth * 1e3)
     overhead = assumptions.dispatch + barriers * assumptions.barrier
     return ModelledTime(memory + overhead, 0.0, 0.0, memory, overhead, "memory", 0, None, False)
+
+
+def _work_of_loop(cost: KernelCost, counts: Counts, stored: float) -> float:
+    """Multiply-adds of an invocation in its hottest loop.
+
+    All but those that the machine code has elsewhere (exponentials), which are no more than what
+    the SPIR-V has outside of its own hottest loop. ``stored``: rounds of the loop that stores.
+    """
+    whole, hot = counts.whole.work, counts.hot
+    elsewhere = cost.outside.multiply_adds
+    if cost.storing is not None:
+        elsewhere += stored * cost.storing.multiply_adds
+    beside = whole if hot is None else max(0.0, whole - hot.rounds * hot.each.work)
+    return whole - min(elsewhere, beside)
 
 
 def _adding_rounds(cost: KernelCost, counts: Counts) -> float:
