@@ -85,8 +85,7 @@ class Engine:
         self.timeout = timeout
         #: The engines of the model's signatures that were asked for, by key.
         self._signatures: dict[str, Engine] = {}
-        #: What else has programs for its target, by other models; closed before these are.
-        self.beside: list[Any] = []
+        self.beside: list[Any] = []  # what has programs by other models; closed before its own
         self._enter(model, None)
 
     def _enter(self, model: Model, signature: str | None) -> None:
@@ -298,8 +297,9 @@ class Engine:
         with self.lock, forks.busy():  # a driver's locks are held while it lets go of pipelines
             self._shared.closed = True
             self._state.clear()
-            pool = [self.target.pool] if self.target.pool is not None else []
+            pool = filter(None, [self.target.pool])
             close_all([*self.beside, *self._programs.values(), *pool])
+            self.beside.clear()  # they know this engine, which may be nobody else's by now
             self.forget()
 
     def _new_limit(self) -> RunLimit:

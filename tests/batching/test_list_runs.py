@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 from tests.batching.lists import FEW, Noted, array, noted_runs
 from tests.formats.tflite import resource_nets
 from tests.helpers import shared_device, skip_without_half
+from tests.onnx_writer import graph, model, node, save, value
 from tests.small_model import write_small_model
 
 import vknn
@@ -44,8 +48,8 @@ def check(session: vknn.Session, items: list[Any], answers: list[Any]) -> None:
     """Each item's answer is near to what it gets alone."""
     assert len(answers) == len(items)
     for item, answer in zip(items, answers, strict=True):
-        for name, value in session.run(item).items():
-            np.testing.assert_allclose(answer[name], value, rtol=1e-4, atol=1e-6)
+        for name, right in session.run(item).items():
+            np.testing.assert_allclose(answer[name], right, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("device", BACKENDS)
@@ -76,11 +80,11 @@ def test_the_same_bits_in_every_place(name: str, device: str, shared: Path) -> N
     for number in (0, 2, 3, 4, 5):  # the spoiled one is number 1, at 2
         one, other = answers[number], moved[(number + 1) % 6]
         assert isinstance(one, dict) and isinstance(other, dict)
-        for key, value in one.items():
-            if isinstance(value, np.ndarray):
-                assert value.tobytes() == other[key].tobytes()
+        for key, found in one.items():
+            if isinstance(found, np.ndarray):
+                assert found.tobytes() == other[key].tobytes()
             else:
-                assert value == other[key]
+                assert found == other[key]
 
 
 @pytest.mark.parametrize("device", BACKENDS)
@@ -151,8 +155,8 @@ def test_measured_in_earnest(device: str, path: Path, noted: Noted) -> None:
         (stacker,) = engine_of(session).beside
         (gain,) = stacker.gains.values()
         assert gain >= 0.0 and stacker.known == {next(iter(stacker.gains)): True}
-        # The measurement's own streams are among them; they take one example, once for each place.
-        assert [n for n in noted.taken() if n > 1] == ([8, FEW - 8] if gain * FEW / 16 >= GAIN else [])
+        stacked = [8, FEW - 8] if gain * FEW / 16 >= GAIN else []
+        assert [n for n in noted.taken() if n > 1] == stacked  # the measurement's own have one each
 
 
 def test_short_runs_are_not_measured(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,6 +253,19 @@ def test_a_trace_sees_stacked_runs(device: str, path: Path) -> None:
         assert session.placement == placement
 
 
+@pytest.mark.parametrize("device", BACKENDS)
+def test_parts_on_the_host(device: str, tmp_path: Path, noted: Noted) -> None:
+    nodes = [node("Relu", "x", "a"), node("Det", "a", "b"), node("Exp", "b")]
+    net = model(graph(nodes, [value("x", (1, 3, 3))], [value("y", None)]))
+    items = [array(n)[:1, :3, :3] for n in range(10)]
+    with vknn.Session(save(net, tmp_path), device=device) as session:
+        check(session, items, session.run_many(items, stacked=4))
+        assert noted.taken() == [4, 4, 2]
+        assert session.placement["b/Det"] == "host"
+        (program,) = engine_of(session).beside[0]._stacked._programs.values()
+        assert len(program.segments) == (1 if device == "numpy" else 3)
+
+
 NO_NUMBERS = [0, -1, 257, 10**5000, True, 2.0, "2", [2]]
 
 
@@ -270,3 +287,20 @@ def test_programs_of_one_number_at_a_time(path: Path) -> None:
         held = [len(s._stacked._programs) for s in engine_of(session).beside]
         assert held == [0, 0, 1]
 
+
+def test_nothing_of_a_closed_session_is_left(path: Path) -> None:
+    """Nor of one that is gone, without a collector of garbage."""
+    gc.disable()
+    try:
+        for is_closed in (True, False):
+            session = vknn.Session(path, device="numpy")
+            session.run_many([array(n) for n in range(8)], stacked=4)
+            left = weakref.ref(session.model)
+            if is_closed:
+                session.close()
+                with contextlib.suppress(vknn.VknnError):  # closed
+                    session.run_many([array(n) for n in range(8)], stacked=2)
+            del session
+            assert left() is None
+    finally:
+        gc.enable()

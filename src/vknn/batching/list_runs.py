@@ -112,7 +112,7 @@ def _stacker(engine: Engine, stacked: int | None, length: int, limit: RunLimit) 
     with held(engine.lock, limit):
         own = [s for s in engine.beside if isinstance(s, Stacker) and s.engine is engine]
         found = next((s for s in own if s.count == count), None)
-        if found is not None or (stacked is None and length < FEWEST):
+        if found is not None or engine.closed or (stacked is None and length < FEWEST):
             return found
         for other in own:  # whoever tries numbers does not fill the memory with all of them
             other.close_idle()
