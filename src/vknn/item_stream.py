@@ -145,8 +145,12 @@ class _ItemStream:
                 break
             yield from self._begun(item)
         yield from self._rest()
-        if self._failure is not None:
-            raise self._failure
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure  # its traceback holds this frame, and so the session and its arrays
 
     def _begun(self, item: Any) -> Iterator[Answer]:
         """Start of an item's run; gives the answers that are there, or have to make room."""

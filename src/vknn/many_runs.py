@@ -182,14 +182,25 @@ class ManyRuns:
             groups, answers = grouped(items), dict[int, _Answer]()
             if timeout is None and not kept and (returns or len(groups) == 1):
                 number = checked_in_flight(in_flight)
-                with closing(stacked_answers(engine, items, groups, number, count)) as found:
-                    for place, answer in found:
-                        if not returns and isinstance(answer, VknnError):
-                            raise answer
-                        answers[place] = answer
+                found = stacked_answers(engine, items, groups, number, count)
+                answers = _gathered(found, returns)
             order = itertools.chain.from_iterable(groups) if returns else range(len(items))
             rest = [place for place in order if place not in answers]
             singly = (items[place] for place in rest)
             results = streamed(engine, singly, timeout, kept, in_flight, errors)
             answers.update(zip(rest, results, strict=True))
             return [answers[place] for place in range(len(items))]
+
+
+def _gathered(found: Generator[tuple[int, _Answer], None, None], returns: bool) -> dict[int, Any]:
+    """Answers by their places; the first error is raised unless it ``returns``."""
+    answers = {}
+    with closing(found):
+        for place, answer in found:
+            if not returns and isinstance(answer, VknnError):
+                try:
+                    raise answer
+                finally:
+                    del answer  # its traceback holds this frame
+            answers[place] = answer
+    return answers

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import threading
+import weakref
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -105,6 +108,23 @@ def test_errors_of_values_stay_with_their_items(
             session.run_many(own[1:], stacked=4, errors="raise")
         assert str(caught.value) == str(session.run_many(own[5:6])[0])
         assert noted.taken() == [4, 4]
+
+
+@pytest.mark.parametrize("stacked", [1, 2])
+def test_a_raised_error_keeps_nothing(stacked: int, tmp_path: Path) -> None:
+    """Once it is gone the session is, without a collector of garbage."""
+    items = [np.int8([[n, 0, 1, 100 * (n == 3)]]) for n in range(5)]
+    gc.disable()
+    try:
+        session = vknn.Session(of_integers(tmp_path), device="numpy")
+        left = weakref.ref(session.model)
+        with contextlib.suppress(vknn.InputError):
+            session.run_many(items, stacked=stacked, errors="raise")
+            pytest.fail("no error")
+        del session
+        assert left() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.usefixtures("faster")
