@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import closing
 from typing import Any, Literal, overload
 
-from vknn.batching import checked_stacked, stacked_answers
+from vknn.batching import checked_stacked, list_answers
 from vknn.engine import Engine
 from vknn.errors import VknnError, naming
 from vknn.formats import Model
 from vknn.item_stream import (
-    checked_errors,
     checked_in_flight,
     checked_items,
-    grouped,
     streamed,
 )
 from vknn.output_names import staying
@@ -176,31 +172,7 @@ class ManyRuns:
             engine = self._engine.of_signature(signature)
             kept = staying(on_device, [spec.name for spec in engine.model.outputs])
             items = checked_items(inputs, "run_many")
-            returns, count = checked_errors(errors), checked_stacked(stacked)
+            number, count = checked_in_flight(in_flight), checked_stacked(stacked)
             if engine.keeps_state or not isinstance(items, list | tuple):
-                return list(streamed(engine, items, timeout, kept, in_flight, errors))
-            groups, answers = grouped(items), dict[int, _Answer]()
-            if timeout is None and not kept and (returns or len(groups) == 1):
-                number = checked_in_flight(in_flight)
-                found = stacked_answers(engine, items, groups, number, count)
-                answers = _gathered(found, returns)
-            order = itertools.chain.from_iterable(groups) if returns else range(len(items))
-            rest = [place for place in order if place not in answers]
-            singly = (items[place] for place in rest)
-            results = streamed(engine, singly, timeout, kept, in_flight, errors)
-            answers.update(zip(rest, results, strict=True))
-            return [answers[place] for place in range(len(items))]
-
-
-def _gathered(found: Generator[tuple[int, _Answer], None, None], returns: bool) -> dict[int, Any]:
-    """Answers by their places; the first error is raised unless it ``returns``."""
-    answers = {}
-    with closing(found):
-        for place, answer in found:
-            if not returns and isinstance(answer, VknnError):
-                try:
-                    raise answer
-                finally:
-                    del answer  # its traceback holds this frame
-            answers[place] = answer
-    return answers
+                return list(streamed(engine, items, timeout, kept, number, errors))
+            return list_answers(engine, items, timeout, kept, number, errors, count)

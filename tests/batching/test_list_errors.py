@@ -21,6 +21,7 @@ from tests.training.examples import points
 
 import vknn
 from vknn.batching import Stacker, list_runs
+from vknn.item_stream import grouped
 from vknn.session import engine_of
 
 BACKENDS = [pytest.param("auto", marks=pytest.mark.device), "numpy"]
@@ -252,6 +253,22 @@ def test_cancel(device: str, path: Path, during: Any, monkeypatch: pytest.Monkey
         session.run_many([array(n, 5) for n in range(4)], stacked=4)
         (stacker,) = engine_of(session).beside
         assert list(stacker.known.values()) == [True, True]
+
+
+@pytest.mark.parametrize("stacked", [None, 1, 4])
+def test_cancel_before_the_first_run(
+    stacked: int | None, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long list takes a while to look through."""
+    with vknn.Session(path, device="numpy") as session:
+
+        def told(items: Any) -> list[list[int]]:
+            session.cancel()
+            return grouped(items)
+
+        monkeypatch.setattr(list_runs, "grouped", told)
+        with pytest.raises(vknn.RunCancelledError):
+            session.run_many([array(0)] * 8, stacked=stacked)
 
 
 @pytest.mark.usefixtures("faster")

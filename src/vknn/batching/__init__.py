@@ -12,7 +12,7 @@ jobs.
 from vknn.batching.agreement import same_bits, shape_of
 from vknn.batching.case import NotIndependentError
 from vknn.batching.independence import stacked_graph
-from vknn.batching.list_runs import checked_stacked, stacked_answers
+from vknn.batching.list_runs import checked_stacked, list_answers
 from vknn.batching.stacked_model import StackedModel, joined, parted
 from vknn.batching.stacker import GAIN, LOST, MOST_STACKED, STACKED, Stacker, filled
 
@@ -27,9 +27,9 @@ __all__ = [
     "checked_stacked",
     "filled",
     "joined",
+    "list_answers",
     "parted",
     "same_bits",
     "shape_of",
-    "stacked_answers",
     "stacked_graph",
 ]

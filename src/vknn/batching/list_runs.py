@@ -1,4 +1,4 @@
-"""Runs of a list: inputs of one shape by stacked runs, where these are measured to be faster.
+"""Lists of inputs: those of one shape by stacked runs, where these are measured to be faster.
 
 Whether they are is decided once for each shape of a session's inputs, by the first list that is
 long enough for that to be worth its while: the stacked network is planned and its pipelines are
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -30,7 +30,7 @@ from vknn.batching.stacker import (
 )
 from vknn.engine import Engine, Watch
 from vknn.errors import InputError, VknnError
-from vknn.item_stream import Answer, streamed
+from vknn.item_stream import Answer, checked_errors, grouped, streamed
 from vknn.run_limits import RunLimit, held
 
 #: Inputs of one shape at least that are measured: that takes as long as fifty to two hundred runs.
@@ -60,29 +60,69 @@ def checked_stacked(given: Any) -> int | None:
     )
 
 
-def stacked_answers(
+def list_answers(
+    engine: Engine,
+    items: Sequence[Any],
+    timeout: float | None,
+    kept: Collection[str],
+    in_flight: int,
+    errors: str,
+    stacked: int | None,
+) -> list[Answer]:
+    """Answers to all items, in their order; arguments as of :func:`vknn.item_stream.streamed`.
+
+    ``stacked``: how many of a shape a run computes; None: STACKED, where that is faster.
+    """
+    returns = checked_errors(errors)
+    with engine.streaming(None, in_flight) as whole:  # a cancel between two streams is seen, too
+        groups, answers = grouped(items), dict[int, Answer]()
+        if timeout is None and not kept and (returns or len(groups) == 1):
+            found = _stacked(engine, items, groups, in_flight, stacked, whole.limit)
+            answers = _gathered(found, returns)
+        whole.limit.check()
+        order = itertools.chain.from_iterable(groups) if returns else range(len(items))
+        rest = [place for place in order if place not in answers]
+        singly = (items[place] for place in rest)
+        results = streamed(engine, singly, timeout, kept, in_flight, errors)
+        answers.update(zip(rest, results, strict=True))
+    return [answers[place] for place in range(len(items))]
+
+
+def _gathered(found: Generator[tuple[int, Answer], None, None], returns: bool) -> dict[int, Answer]:
+    """Answers by their places; the first error is raised unless it ``returns``."""
+    answers = {}
+    with closing(found):
+        for place, answer in found:
+            if not returns and isinstance(answer, VknnError):
+                try:
+                    raise answer
+                finally:
+                    del answer  # its traceback holds this frame
+            answers[place] = answer
+    return answers
+
+
+def _stacked(
     engine: Engine,
     items: Sequence[Any],
     groups: Sequence[Sequence[int]],
     in_flight: int,
     stacked: int | None,
+    limit: RunLimit,
 ) -> Generator[tuple[int, Answer], None, None]:
-    """Numbers of those items that stacked runs compute, with their answers.
+    """Places of the items that stacked runs compute, with their answers; errors are answers.
 
-    ``groups``: numbers of the items of each shape. ``stacked``: how many a run computes; None:
-    STACKED, where that is faster. Errors of items are answers, as of
-    :func:`vknn.item_stream.streamed`.
+    ``groups``: places of the items of each shape.
     """
     if stacked == 1 or (stacked is None and not _is_measured(engine, groups)):
         return
-    with engine.streaming(None, in_flight) as whole:  # a cancel between two steps is seen, too
-        for group in groups:
-            whole.limit.check()
-            stacker = _stacker(engine, stacked, len(group), whole.limit)
-            feeds = stacker and _feeds(engine, [items[number] for number in group])
-            if stacker and feeds and _is_chosen(stacker, feeds, stacked is None):
-                whole.limit.check()
-                yield from zip(group, _answers(stacker, feeds, in_flight), strict=True)
+    for group in groups:
+        limit.check()
+        stacker = _stacker(engine, stacked, len(group), limit)
+        feeds = stacker and _feeds(engine, [items[place] for place in group])
+        if stacker and feeds and _is_chosen(stacker, feeds, stacked is None):
+            limit.check()
+            yield from zip(group, _answers(stacker, feeds, in_flight), strict=True)
 
 
 def _is_measured(engine: Engine, groups: Sequence[Sequence[int]]) -> bool:
