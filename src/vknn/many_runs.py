@@ -144,9 +144,10 @@ class ManyRuns:
         time. Where it has many of a shape, 8 of them are stacked: one run computes them, if the
         graph proves that they do not mix and the device was measured to be faster. That is found
         out once for each shape, by the first list of at least 1000 whose runs would take 5 seconds
-        or more, and takes seconds itself; the session keeps to it until it is closed. Results of
-        stacked runs may differ from those of :meth:`run` in the last bits. Not stacked are inputs
-        other than arrays, and runs with ``timeout`` or ``VKNN_TIMEOUT``, ``on_device``,
+        or more, and ten times as long as the first run of the shape took; it takes seconds itself.
+        The session keeps to it until it is closed. Results of stacked runs may differ from those of
+        :meth:`run` in the last bits. Never stacked are inputs other than arrays, and runs with
+        ``timeout`` or ``on_device``; nor, unless ``stacked`` says so, with ``VKNN_TIMEOUT``,
         ``VKNN_DEBUG`` or under :func:`vknn.profiling.trace`.
 
         Args:

@@ -175,6 +175,18 @@ def test_short_runs_are_not_measured(path: Path, monkeypatch: pytest.MonkeyPatch
         assert measured == [1]
 
 
+def test_a_program_that_takes_long_to_make(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor is what takes a driver longer to compile than a list may bring back."""
+    measured = []
+    monkeypatch.setattr(list_runs, "_measured", lambda *_: measured.append(1) or 0.0)
+    items = [array(0)] * 1000
+    for made, expected in ((1.1, []), (0.9, [1])):
+        monkeypatch.setattr(list_runs, "_times", lambda *_, made=made: (0.01, made))
+        with vknn.Session(path, device="numpy") as session:
+            session.run_many(items)
+            assert measured == expected
+
+
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("device", BACKENDS)
 def test_what_is_never_stacked(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import operator
+import time
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -36,8 +37,8 @@ from vknn.run_limits import RunLimit, held
 #: Inputs of one shape at least that are measured: that takes as long as fifty to two hundred runs.
 FEWEST = 1000
 #: Seconds at least that runs of one would take for all of them, and how many times as long as
-#: making the program of one took: the stacked one's takes longer, and most of what it may save
-#: should not go into finding out.
+#: making the program of one: the stacked one takes some time more to make, and most of what it may
+#: save should not go into finding out.
 WORTH, _TIMES_MADE = 5.0, 10
 #: Inputs that are tried until one can be computed, where it is to be found out with one.
 _TRIES = 4
@@ -175,18 +176,30 @@ def _decide(stacker: Stacker, feeds: Sequence[Feeds]) -> None:
     for one in feeds[:_TRIES]:
         try:
             if shape not in times:
-                times[shape] = seconds_of(partial(stacker.alone, one))
-            made = sum(stacker.engine.program(one).timings.values())
+                times[shape] = _times(stacker, one)
         except RAISED:
             raise
         except (VknnError, MemoryError):
             continue  # its own error; the next one may tell
-        if len(feeds) * times[shape] >= max(WORTH, _TIMES_MADE * made):
+        seconds, made = times[shape]
+        if len(feeds) * seconds >= max(WORTH, _TIMES_MADE * made):
             gains[shape] = 0.0  # for threads that come meanwhile
             gains[shape] = _measured(stacker, one)
             if not any(gain >= GAIN for gain in gains.values()):
                 stacker.close_idle()
         return
+
+
+def _times(stacker: Stacker, feeds: Feeds) -> tuple[float, float]:
+    """Seconds of a run of one, and those that it took to make its program.
+
+    Some drivers compile in a program's first run.
+    """
+    begin = time.perf_counter()
+    stacker.alone(feeds)
+    first = time.perf_counter() - begin
+    made = sum(stacker.engine.program(feeds).timings.values())
+    return seconds_of(partial(stacker.alone, feeds)), max(first, made)
 
 
 def _measured(stacker: Stacker, feeds: Feeds) -> float:

@@ -53,7 +53,7 @@ class Stacker:
     Attributes:
         count: Examples of a run.
         known: Shapes that were looked at -> whether they are stacked.
-        times: Shapes that were looked at -> seconds of a run of one.
+        times: Shapes that were looked at -> seconds of a run of one, and of making its program.
         gains: Shapes that were measured -> what :meth:`gain` found.
     """
 
@@ -63,7 +63,7 @@ class Stacker:
         self.engine, self.count = engine, count
         self._stacked = StackedEngine(engine, count)
         self.known: dict[Hashable, bool] = {} if known is None else known
-        self.times: dict[Hashable, float] = {}
+        self.times: dict[Hashable, tuple[float, float]] = {}
         self.gains: dict[Hashable, float] = {}
         engine.beside.append(self)
 
