@@ -160,15 +160,16 @@ def test_measured_in_earnest(device: str, path: Path, noted: Noted) -> None:
 
 
 def test_short_runs_are_not_measured(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A thousand of a millisecond each take less than finding out; ten thousand more do not."""
-    monkeypatch.setattr(list_runs, "seconds_of", lambda _: 0.001)
+    """Those that take a second together are not; those that take five are, once."""
+    monkeypatch.setattr(list_runs, "FEWEST", 10)
+    monkeypatch.setattr(list_runs, "_times", lambda *_: (0.1, 0.1))
     measured = []
     monkeypatch.setattr(list_runs, "_measured", lambda *_: measured.append(1) or 0.0)
-    items = [array(0)] * 5001
+    items = [array(0)] * 51
     with vknn.Session(path, device="numpy") as session:
-        session.run_many(items[:999])
+        session.run_many(items[:9])
         assert engine_of(session).beside == []
-        session.run_many(items[:1000])
+        session.run_many(items[:10])
         assert measured == [] and engine_of(session).beside[0].gains == {}
         session.run_many(items)
         session.run_many(items)
@@ -179,9 +180,10 @@ def test_a_program_that_takes_long_to_make(path: Path, monkeypatch: pytest.Monke
     """Nor is what takes a driver longer to compile than a list may bring back."""
     measured = []
     monkeypatch.setattr(list_runs, "_measured", lambda *_: measured.append(1) or 0.0)
-    items = [array(0)] * 1000
+    monkeypatch.setattr(list_runs, "FEWEST", 10)
+    items = [array(0)] * 10
     for made, expected in ((1.1, []), (0.9, [1])):
-        monkeypatch.setattr(list_runs, "_times", lambda *_, made=made: (0.01, made))
+        monkeypatch.setattr(list_runs, "_times", lambda *_, made=made: (1.0, made))
         with vknn.Session(path, device="numpy") as session:
             session.run_many(items)
             assert measured == expected
