@@ -85,6 +85,7 @@ class Engine:
         self.timeout = timeout
         #: The engines of the model's signatures that were asked for, by key.
         self._signatures: dict[str, Engine] = {}
+        self.beside: list[Any] = []  # what has programs by other models; closed before its own
         self._enter(model, None)
 
     def _enter(self, model: Model, signature: str | None) -> None:
@@ -170,7 +171,6 @@ class Engine:
                 arrays.update(self._state.present(self.model))
             if limit.deadline is not None:  # a quick device would be done before anybody looks
                 limit.check()
-            # Execute.
             if kept:
                 kept = [name for name in kept if name not in self.model.host_outputs]
             self._shared.ran = program
@@ -263,7 +263,7 @@ class Engine:
         self._shared.ran = None
         self._shared.latest.clear()
         self._encoder.forget()
-        close_all(self._programs.values())
+        close_all([*self.beside, *self._programs.values()])
         self._programs.clear()
         self.target.weights = WeightCache()
 
@@ -297,8 +297,9 @@ class Engine:
         with self.lock, forks.busy():  # a driver's locks are held while it lets go of pipelines
             self._shared.closed = True
             self._state.clear()
-            pool = [self.target.pool] if self.target.pool is not None else []
-            close_all([*self._programs.values(), *pool])
+            pool = filter(None, [self.target.pool])
+            close_all([*self.beside, *self._programs.values(), *pool])
+            self.beside.clear()  # they know this engine, which may be nobody else's by now
             self.forget()
 
     def _new_limit(self) -> RunLimit:
@@ -392,8 +393,7 @@ class Engine:
         self, feeds: Mapping[str, Any], arrays: Mapping[str, Any]
     ) -> tuple[dict[str, TensorType], dict[str, np.ndarray]]:
         """The inputs' types, and the data of those that decide shapes."""
-        reason = "its data decide shapes"
         decisive = sorted(self.model.value_inputs)
-        values = {n: np.asarray(on_host(n, feeds[n], reason)) for n in decisive}
+        values = {n: np.asarray(on_host(n, feeds[n], "its data decide shapes")) for n in decisive}
         types = {n: TensorType(np.shape(feeds[n]), DType.of(array)) for n, array in arrays.items()}
         return types | self._state.types(self.model), values

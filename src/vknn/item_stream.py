@@ -7,6 +7,8 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from vknn.engine import Engine
 from vknn.errors import (
     DeviceLostError,
@@ -65,27 +67,30 @@ def checked_items(inputs: Any, method: str) -> Iterable[Any]:
     )
 
 
-def grouped(items: Sequence[Any]) -> list[int]:
-    """Numbers of the items, those of one shape behind one another.
+def grouped(items: Sequence[Any]) -> list[list[int]]:
+    """Numbers of the items of each shape, in the order in which the shapes come.
 
     Programs are kept for some shapes only: where many take turns, each would be prepared anew.
     """
     groups: dict[object, list[int]] = defaultdict(list)
     for number, item in enumerate(items):
         groups[_shapes(item)].append(number)
-    return [number for group in groups.values() for number in group]
+    return list(groups.values())
 
 
 def _shapes(item: Any) -> object:
-    """The shapes of an item's arrays, as far as these say them; equal for what may run alike."""
+    """Shapes and dtypes of an item's arrays, where these say them; equal for what runs alike."""
     if isinstance(item, Mapping):
-        return tuple((name, _shape(array)) for name, array in item.items())
+        return tuple((name, *_shape(array)) for name, array in item.items())
     return _shape(item)
 
 
-def _shape(array: Any) -> tuple[int, ...] | None:
-    shape = getattr(array, "shape", None)
-    return shape if isinstance(shape, tuple) else None
+def _shape(array: Any) -> tuple[tuple[int, ...] | None, np.dtype | None]:
+    shape, dtype = getattr(array, "shape", None), getattr(array, "dtype", None)
+    return (
+        shape if isinstance(shape, tuple) else None,
+        dtype if isinstance(dtype, np.dtype) else None,
+    )
 
 
 def streamed(
@@ -140,8 +145,12 @@ class _ItemStream:
                 break
             yield from self._begun(item)
         yield from self._rest()
-        if self._failure is not None:
-            raise self._failure
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            try:
+                raise failure
+            finally:
+                del failure  # its traceback holds this frame, and so the session and its arrays
 
     def _begun(self, item: Any) -> Iterator[Answer]:
         """Start of an item's run; gives the answers that are there, or have to make room."""

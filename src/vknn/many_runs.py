@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any, Literal, overload
 
+from vknn.batching import checked_stacked, list_answers
 from vknn.engine import Engine
 from vknn.errors import VknnError, naming
 from vknn.formats import Model
-from vknn.item_stream import checked_errors, checked_items, grouped, streamed
+from vknn.item_stream import (
+    checked_in_flight,
+    checked_items,
+    streamed,
+)
 from vknn.output_names import staying
 
 #: Results of an item, or the error in its place.
@@ -105,6 +110,7 @@ class ManyRuns:
         signature: str | None = None,
         timeout: float | None = None,
         on_device: bool | Iterable[str] = False,
+        stacked: int | None = None,
     ) -> list[_Answer]: ...
 
     @overload
@@ -117,6 +123,7 @@ class ManyRuns:
         signature: str | None = None,
         timeout: float | None = None,
         on_device: bool | Iterable[str] = False,
+        stacked: int | None = None,
     ) -> list[dict[str, Any]]: ...
 
     def run_many(
@@ -128,21 +135,33 @@ class ManyRuns:
         signature: str | None = None,
         timeout: float | None = None,
         on_device: bool | Iterable[str] = False,
+        stacked: int | None = None,
     ) -> list[Any]:
         """Outputs of the model for a list of inputs: the list of what :meth:`stream` gives.
 
-        Those of one shape run behind one another, in whatever order a list has them, unless the
-        model keeps state or ``errors`` is "raise": changes between shapes take time.
+        Of a list or tuple, inputs of one shape run behind one another, in whatever order it has
+        them, unless the model keeps state or ``errors`` is "raise": changes between shapes take
+        time. Where it has many of a shape, 8 of them are stacked: one run computes them, if the
+        graph proves that they do not mix and the device was measured to be faster. That is found
+        out once for each shape, by the first list of at least 1000 whose runs would take 5 seconds
+        or more, and ten times as long as the first run of the shape took; it takes seconds itself.
+        The session keeps to it until it is closed. Results of stacked runs may differ from those of
+        :meth:`run` in the last bits. Never stacked are inputs other than arrays, and runs with
+        ``timeout`` or ``on_device``; nor, unless ``stacked`` says so, with ``VKNN_TIMEOUT``,
+        ``VKNN_DEBUG`` or under :func:`vknn.profiling.trace`.
 
         Args:
-            inputs: Dicts as for :meth:`run`, in a list, which is grouped by shapes, or whatever
-                gives them one by one, which is not.
+            inputs: Dicts as for :meth:`run`, in a list or tuple, or whatever gives them one by one,
+                which are neither grouped nor stacked.
             in_flight: As of :meth:`stream`.
             errors: "return" or "raise", as of :meth:`stream`; with "raise" the results of the
-                inputs before are lost.
+                inputs before are lost, and a list is stacked where all of it has one shape.
             signature: As for :meth:`run`.
             timeout: Seconds that each result may take.
             on_device: As for :meth:`run`.
+            stacked: Inputs of one shape that one run computes, up to 256, however many there are
+                and whatever it takes, where the network keeps them apart; 1: each has its own run,
+                with the bits of :meth:`run`; None: 8, where that is measured to be faster.
 
         Returns:
             For each of the inputs, in their order, its results, or the VknnError in their place.
@@ -154,11 +173,7 @@ class ManyRuns:
             engine = self._engine.of_signature(signature)
             kept = staying(on_device, [spec.name for spec in engine.model.outputs])
             items = checked_items(inputs, "run_many")
-            ordered = engine.keeps_state or not checked_errors(errors)
-            if ordered or not isinstance(items, list | tuple):
-                return list(streamed(engine, items, timeout, kept, in_flight, errors))
-            order = grouped(items)
-            moved = (items[number] for number in order)
-            found = streamed(engine, moved, timeout, kept, in_flight, errors)
-            answers = dict(zip(order, found, strict=True))
-            return [answers[number] for number in range(len(items))]
+            number, count = checked_in_flight(in_flight), checked_stacked(stacked)
+            if engine.keeps_state or not isinstance(items, list | tuple):
+                return list(streamed(engine, items, timeout, kept, number, errors))
+            return list_answers(engine, items, timeout, kept, number, errors, count)

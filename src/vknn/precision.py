@@ -15,6 +15,14 @@ from vknn.runtime import Device
 
 PRECISIONS = ("fp32", "fp16", "bf16")
 ARITHMETICS = ("fp32", "fp16")
+#: Share of a tensor's own range that errors may add up to over a whole network, by precision
+#: and arithmetic. Roundings to bfloat16 are eight times as large as those to float16.
+CUMULATIVE = {
+    ("fp32", "fp32"): 1e-4,
+    ("fp16", "fp32"): 2e-2,
+    ("fp16", "fp16"): 4e-2,
+    ("bf16", "fp32"): 8 * 2e-2,
+}
 #: A precision of all layers, precisions of single ones by their names, or a JSON file of these.
 Precision = str | os.PathLike[str] | Mapping[str, str]
 #: Names and patterns of layers in one mapping, and bytes of its file, at most.

@@ -29,10 +29,11 @@ from tests.scale.jobs import (
 )
 
 from vknn import scale
+from vknn.batching import Stacker
 from vknn.errors import DeviceLostError, InputError, OutOfMemoryError, VknnError
 from vknn.scale.packs import Packs
 from vknn.scale.records import Record
-from vknn.scale.stacked import Stacker, filled
+from vknn.scale.stacked import filled_by
 from vknn.scale.worker import Worker
 
 DEVICES = ["numpy", pytest.param("vulkan", marks=pytest.mark.device)]
@@ -224,15 +225,17 @@ def test_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ):  # fmt: skip
         times = iter([seconds[1], seconds[8]] * 3)
         waits = iter([0.01, 0.0])
-        monkeypatch.setattr("vknn.scale.stacked._seconds", lambda _, t=waits: next(t))
-        monkeypatch.setattr("vknn.scale.stacked._seconds_each", lambda _, t=times: next(t))
+        monkeypatch.setattr("vknn.batching.stacker.seconds_of", lambda _, t=waits: next(t))
+        monkeypatch.setattr("vknn.batching.stacker._seconds_each", lambda _, t=times: next(t))
         with worker(write_net(tmp_path), None) as own:
             assert own.measure_stacked(record, fill) == found
             assert own.stacked == 1
     for waits in ([1.0, 0.0], [0.01, 0.07]):  # a long run; no gain even with all waits
         times = iter(waits)
-        monkeypatch.setattr("vknn.scale.stacked._seconds", lambda _, t=times: next(t, 0.01))
-        monkeypatch.setattr("vknn.scale.stacked._seconds_each", lambda _: pytest.fail("measured"))
+        monkeypatch.setattr("vknn.batching.stacker.seconds_of", lambda _, t=times: next(t, 0.01))
+        monkeypatch.setattr(
+            "vknn.batching.stacker._seconds_each", lambda _: pytest.fail("measured")
+        )
         with worker(write_net(tmp_path), None) as own:
             assert own.measure_stacked(record) == 1
     for error in (OutOfMemoryError("full"), DeviceLostError("lost")):
@@ -255,10 +258,10 @@ def test_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_how_full_runs_are() -> None:
     four, five = records([np.zeros(4)])[0], records([np.zeros(5)])[0]
-    assert filled([four] * 8, 8) == 1.0
-    assert filled([four] * 9, 8) == 9 / 16
-    assert filled([four, five] * 2, 8) == 4 / 16
-    assert filled([], 8) == 1.0
+    assert filled_by([four] * 8, 8) == 1.0
+    assert filled_by([four] * 9, 8) == 9 / 16
+    assert filled_by([four, five] * 2, 8) == 4 / 16
+    assert filled_by([], 8) == 1.0
 
 
 def test_packs_of_one_are_not_read_ahead() -> None:

@@ -18,8 +18,8 @@ from vknn.cli.output import progress, show, write_json
 from vknn.cli.records import input_records
 from vknn.cli.times import seconds
 from vknn.crosscheck import DataReport, InputRecord, VerifyReport, search, verify, verify_over
-from vknn.crosscheck.cumulative import CUMULATIVE
 from vknn.errors import InputError
+from vknn.precision import CUMULATIVE
 from vknn.session import Session
 
 

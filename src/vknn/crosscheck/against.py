@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from vknn.crosscheck.comparison import ArrayComparison, compare, in_one_dtype
-from vknn.crosscheck.cumulative import CUMULATIVE, check_tolerances, near
+from vknn.crosscheck.cumulative import check_tolerances, near
 from vknn.crosscheck.engines import ENGINES, TIMEOUT, EngineRun, run_engine
 from vknn.crosscheck.json_text import json_text
 from vknn.crosscheck.matching import HOWS, TensorMatch, matched
@@ -23,7 +23,7 @@ from vknn.crosscheck.tensor_report import TensorReport, error_cell, listed
 from vknn.crosscheck.tensors import tensors_of
 from vknn.errors import InputError
 from vknn.graph.layers import layers_of
-from vknn.precision import Precision
+from vknn.precision import CUMULATIVE, Precision
 from vknn.printable import one_line
 from vknn.reports import check_page
 from vknn.session import Session, engine_of

@@ -13,7 +13,7 @@ from vknn import reference
 from vknn.compile import compile_graph
 from vknn.crosscheck.carried import carried_errors
 from vknn.crosscheck.comparison import ArrayComparison, compare
-from vknn.crosscheck.cumulative import CUMULATIVE, at_least, check_tolerances, moved, widened
+from vknn.crosscheck.cumulative import at_least, check_tolerances, moved, widened
 from vknn.crosscheck.metrics import Metric, measure
 from vknn.crosscheck.programs import KeptPrograms
 from vknn.crosscheck.range import RangeLimit, any_faint, flushed
@@ -31,6 +31,7 @@ from vknn.graph import Continuation, DType, Graph, Node, TensorType, Value
 from vknn.lowering import LoweringOptions
 from vknn.ops.detection.order import in_order_of
 from vknn.partition import refine
+from vknn.precision import CUMULATIVE
 from vknn.program import Program
 from vknn.session import Session, engine_of
 from vknn.tool_inputs import ProgressCallback

@@ -5,19 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from vknn.crosscheck.carried import ROOM
-from vknn.crosscheck.storage import BFLOAT_UNIT, HALF_UNIT
 from vknn.crosscheck.tolerance import UNIT, Allowance
 from vknn.errors import VknnError
-
-#: Share of a tensor's own range that errors may add up to over a whole network, by precision
-#: and arithmetic. Roundings to bfloat16 are larger than those to float16 by their units.
-CUMULATIVE = {
-    ("fp32", "fp32"): 1e-4,
-    ("fp16", "fp32"): 2e-2,
-    ("fp16", "fp16"): 4e-2,
-    ("bf16", "fp32"): 2e-2 * BFLOAT_UNIT / HALF_UNIT,
-}
-
 
 #: Integers that may be codes of real numbers, which are rounded to either side.
 _CODES = tuple(map(np.dtype, ("int8", "uint8", "int16", "uint16")))

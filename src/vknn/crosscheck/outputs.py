@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from vknn.crosscheck.comparison import compare
-from vknn.crosscheck.cumulative import CUMULATIVE, widened
+from vknn.crosscheck.cumulative import widened
 from vknn.crosscheck.tolerance import Allowance
+from vknn.precision import CUMULATIVE
 from vknn.session import Session
 
 

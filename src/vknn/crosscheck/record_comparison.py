@@ -13,13 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from vknn.crosscheck.comparison import ArrayComparison, compare, in_one_dtype
-from vknn.crosscheck.cumulative import CUMULATIVE, check_tolerances, near
+from vknn.crosscheck.cumulative import check_tolerances, near
 from vknn.crosscheck.json_text import json_text
 from vknn.crosscheck.matching import cosine, matched
 from vknn.crosscheck.pages import page_table
 from vknn.crosscheck.records import load_record
 from vknn.crosscheck.tensor_report import TensorReport, error_cell, listed
 from vknn.crosscheck.tensors import NamedTensor
+from vknn.precision import CUMULATIVE
 from vknn.printable import one_line
 from vknn.reports import check_page
 

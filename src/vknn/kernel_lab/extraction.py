@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from vknn import __version__
-from vknn.crosscheck.cumulative import CUMULATIVE
 from vknn.errors import InputError, NullDeviceError
 from vknn.kernel_lab import parameters
 from vknn.kernel_lab.arrays import storage, write_array
@@ -35,7 +34,7 @@ from vknn.kernel_lab.lab import Lab
 from vknn.kernel_lab.readme import readme
 from vknn.kernel_lab.workbench import DESCRIPTION
 from vknn.kernel_lab.written import written_elements
-from vknn.precision import Precision
+from vknn.precision import CUMULATIVE, Precision
 from vknn.runtime import Device
 from vknn.runtime.spirv.specialize import specialized
 from vknn.session import Session, engine_of

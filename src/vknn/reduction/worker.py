@@ -14,7 +14,7 @@ import numpy as np
 
 from vknn import __version__, environment, reference
 from vknn.crosscheck.comparison import compare
-from vknn.crosscheck.cumulative import CUMULATIVE, check_tolerances, widened
+from vknn.crosscheck.cumulative import check_tolerances, widened
 from vknn.crosscheck.report import VerifyReport
 from vknn.crosscheck.tolerance import Allowance
 from vknn.crosscheck.verify import verify
@@ -26,6 +26,7 @@ from vknn.graph import DType, Graph, Node
 from vknn.lowering.choose.candidates import make_problem
 from vknn.lowering.choose.tuned_choices import problem_key, problem_of_choice
 from vknn.opening import choose_device
+from vknn.precision import CUMULATIVE
 from vknn.program import Program
 from vknn.reduction.spawned import Spawned
 from vknn.reduction.verdict import Verdict

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from vknn.batching import STACKED
 from vknn.errors import DeviceError, VknnError
 from vknn.scale.archives import UnreadError, readable
 from vknn.scale.checking import Checker
@@ -27,7 +28,7 @@ from vknn.scale.reading import Rows, read
 from vknn.scale.records import Record
 from vknn.scale.report import DeviceReport
 from vknn.scale.sources import check_in_all
-from vknn.scale.stacked import STACKED, filled, is_worth
+from vknn.scale.stacked import filled_by, is_worth
 from vknn.scale.worker import Worker, device_name
 
 #: Batches that are read ahead of the one that is computed.
@@ -169,7 +170,7 @@ class LocalRun(JobRun):
         if batch is None:
             return 1
         records = [r.result() if isinstance(r, Future) else r for r in batch.records]
-        fill = filled([r for r in records if r.error is None], min(STACKED, size))
+        fill = filled_by([r for r in records if r.error is None], min(STACKED, size))
         for name, record in zip(batch.ids, records, strict=True):
             if record.error is None:
                 killed.begin([name])

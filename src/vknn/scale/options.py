@@ -15,6 +15,7 @@ from typing import Any
 
 from vknn import environment
 from vknn.answers.labels import read_labels
+from vknn.batching import MOST_STACKED
 from vknn.errors import InputError, VknnError
 from vknn.pictures import ORDERS, RESIZES, ImageOptions
 from vknn.precision import Precision, chosen_precision
@@ -31,7 +32,6 @@ RESERVED = (DEVICE, BATCH, ERROR, LABEL, PROBABILITY, FOUND, CLASSES)
 BATCH_ROWS = 32
 MOST_BATCH_ROWS = 1 << 16
 MOST_PER_DEVICE = 64
-MOST_STACKED = 256
 #: Pixels of an input, which --size may ask for.
 MOST_PIXELS = 1 << 26
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from vknn.batching import shape_of
 from vknn.scale.records import Record
 
 
@@ -46,11 +47,6 @@ class Pack:
     def feeds(self) -> list[dict[str, np.ndarray]]:
         """Inputs of its records."""
         return [entry.record.feeds for entry in self.entries]
-
-
-def shape_of(feeds: Mapping[str, np.ndarray]) -> Hashable:
-    """Shapes and element types of inputs: records alike in them fit one run."""
-    return tuple(sorted((n, np.shape(a), np.asarray(a).dtype.str) for n, a in feeds.items()))
 
 
 class Packs:

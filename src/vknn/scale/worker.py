@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 
 from vknn.answers import Recipe, decode, find_recipe
+from vknn.batching import LOST, STACKED, Stacker, shape_of
 from vknn.errors import DeviceLostError, InputError, RunCancelledError, VknnError
 from vknn.runtime.stream_clock import StreamClock
 from vknn.scale.columns import output_columns
 from vknn.scale.layout import JobLayout, input_layout
 from vknn.scale.options import Predictor
 from vknn.scale.outcome import error_row
-from vknn.scale.packs import Pack, PackedRecord, Packs, shape_of
+from vknn.scale.packs import Pack, PackedRecord, Packs
 from vknn.scale.records import Record
 from vknn.scale.report import WorkTimes
-from vknn.scale.stacked import LOST, STACKED, Stacker
 from vknn.session import Session, engine_of
 
 #: Instead of a recipe's file: outputs mean nothing.
@@ -267,7 +267,7 @@ class Worker:
         """What computes so many records at once; None where the model cannot be stacked."""
         if self._stacker is None or self._stacker.count != count:
             self._close_stacker()
-            self._stacker = Stacker.of(self.session, count, self._shapes_stacked)
+            self._stacker = Stacker.of(engine_of(self.session), count, self._shapes_stacked)
         return self._stacker
 
     def _close_stacker(self) -> None:

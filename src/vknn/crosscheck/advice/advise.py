@@ -11,10 +11,9 @@ import numpy as np
 
 from vknn.crosscheck.advice.advisor import Advisor
 from vknn.crosscheck.advice.report import PrecisionAdvice
-from vknn.crosscheck.cumulative import CUMULATIVE
 from vknn.crosscheck.over_data import Records, named_records
 from vknn.errors import VknnError
-from vknn.precision import PRECISIONS, usable_precision
+from vknn.precision import CUMULATIVE, PRECISIONS, usable_precision
 from vknn.session import Session, engine_of
 from vknn.tool_inputs import ProgressCallback, Shapes, opened
 
