@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from vknn.scale import ray_worker
+from vknn.scale import ray_batch, ray_worker
 from vknn.scale.attempt_note import AttemptNote
 from vknn.scale.keeper import Keeper
 from vknn.scale.killed import MOST_DEATHS
@@ -114,9 +114,11 @@ def test_attempts_at_a_record_that_ends_what_computes_it(
         ("KeeperLink", LateLink), ("Worker", DeadlyWorker), ("AttemptNote", here),
         ("ExitNote", lambda _: exits),
         ("WorkerMetrics", lambda: SimpleNamespace(count=lambda _: None)),
-        ("record_of", lambda columns, row: Record({"x": np.asarray(row[0])})),
     ):  # fmt: skip
         monkeypatch.setattr(ray_worker, name, made)
+    monkeypatch.setattr(
+        ray_batch, "record_of", lambda columns, row: Record({"x": np.asarray(row[0])})
+    )
     monkeypatch.setattr(DeadlyWorker, "tried", [])
     monkeypatch.setattr(BatchActor, "__del__", lambda self: None)  # nothing is tidied up
     predictor = SimpleNamespace(id="id", device="numpy", stacked=1, checked=None)
