@@ -17,6 +17,7 @@ from vknn.scale.idle_time import IdleTime
 from vknn.scale.keeper import Keeper
 from vknn.scale.killed import MOST_DEATHS
 from vknn.scale.outcome import JobError
+from vknn.scale.ray_batch import BatchReader, RayBatch
 from vknn.scale.ray_worker import BatchActor
 from vknn.scale.shares import ErrorBound
 
@@ -194,7 +195,9 @@ def test_the_end_while_answers_are_made(place: Workplace) -> None:
     assert kept.state()["devices"]["uuid:1"]["deaths"] == 1
 
 
-def test_a_process_behind_one_that_ended_does_one_batch_at_a_time(place: Workplace) -> None:
+def test_a_process_behind_one_that_ended_does_one_batch_at_a_time(
+    place: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     kept = keeper()
     kept.arrive("w")
     actor = place.begun(kept)
@@ -207,10 +210,16 @@ def test_a_process_behind_one_that_ended_does_one_batch_at_a_time(place: Workpla
         time.sleep(0.005)
         busy.release()
 
+    def batch(self: BatchReader, *given: Any) -> RayBatch:
+        alone(given)
+        return identified(self, *given)
+
+    identified = BatchReader.batch
+    monkeypatch.setattr(BatchReader, "batch", batch)
     process.read = process.compute = process.answer = alone
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(actor, [table(n) for n in range(10)]))
-    assert inside == [True] * 30
+    assert inside == [True] * 40
 
 
 def test_an_error_of_one_batch_lets_the_other_go_on(place: Workplace) -> None:
