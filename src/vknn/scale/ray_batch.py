@@ -23,7 +23,8 @@ class RayBatch:
         table: Its records in the source.
         names: Their names.
         key: What tells it from others, whichever process computes it.
-        records: What was read; None before that, and where they are read one by one.
+        records: What was read; None before that, where they are read one by one, and once they are
+            computed.
         name: Its name in answers.
         cells: Of each record, those of its row, and its error.
         device: Where it was computed.

@@ -173,6 +173,7 @@ class BatchActor:
                 alone = self._may_begin(batch.key, self._sent_begin(batch.key, at_once=True))
                 told = None
         batch.device, batch.times = worker.device, worker.times().since(before)
+        batch.records = None  # while answers are made, those of the next batch take memory, too
 
     def _sent_begin(self, key: str, at_once: bool = False) -> Any:
         """Reference of the keeper's answer; None where it need not be asked yet."""
