@@ -18,6 +18,24 @@ from vknn.errors import InputError
 
 pytestmark = pytest.mark.device
 
+#: A layer that gives the number of the thread that computes it; two at once are an error.
+THREADS = """
+import threading, time
+import numpy as np
+import vknn
+
+TURN = threading.Lock()
+
+def compute(arrays, weights, options):
+    if not TURN.acquire(blocking=False):
+        raise RuntimeError("two threads compute at once")
+    time.sleep(0.01)
+    TURN.release()
+    return np.full_like(arrays[0], threading.get_native_id())
+
+vknn.register_layer("ncnn", "Threads", shape=lambda s, o: s[0], compute=compute)
+"""
+
 
 @pytest.mark.slow
 def test_arrays(ray: Any, model: Path, tmp_path: Path) -> None:
@@ -143,3 +161,22 @@ def test_tensors_of_arrow(ray: Any, model: Path, tmp_path: Path) -> None:
             device="llvmpipe",
         )  # fmt: skip
     ray_jobs.assert_same(tmp_path / "ray", tmp_path / "local", "id", ["out"])
+
+
+@pytest.mark.slow
+def test_two_threads_of_a_worker_take_turns(ray: Any, tmp_path: Path) -> None:
+    """One reads while the other computes, which takes an option of Ray's."""
+    model, layers = ray_jobs.write_model(tmp_path, "Threads", THREADS)
+    numbers = ray.data.range(200, override_num_blocks=20).map_batches(
+        lambda batch: {"id": batch["id"], "data": np.ones((len(batch["id"]), 8), np.float32)}
+    )
+    config = scale.Predictor(
+        model, layers=[layers], id="id", device="numpy", workers=1, batch_size=5
+    )
+    rows = scale.predict(numbers, config).take_all()
+    assert [row["error"] for row in rows] == [None] * 200
+    assert len({row["id"] for row in rows}) == 200
+    threads = {float(np.ravel(row["out"])[0]) for row in rows}
+    assert len(threads) == 2, threads
+    names = [row["batch"] for row in rows]
+    assert {names.count(name) for name in names} == {5}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import platform
+import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +21,7 @@ from vknn.scale.accelerators import assigned_device
 from vknn.scale.attempt_note import AttemptNote
 from vknn.scale.checking import WrongDeviceError
 from vknn.scale.exit_note import ExitNote
+from vknn.scale.idle_time import IdleTime
 from vknn.scale.keeper import BatchProgress
 from vknn.scale.keeper_link import KeeperLink
 from vknn.scale.killed import MOST_DEATHS, died_row
@@ -30,11 +30,10 @@ from vknn.scale.model_files import ModelCopy
 from vknn.scale.optional import ray_module
 from vknn.scale.options import NUMPY, Predictor
 from vknn.scale.outcome import JobError, last_error
-from vknn.scale.packed import is_packed, unpacked
 from vknn.scale.portions import USUAL, Portions
+from vknn.scale.ray_batch import BatchReader, RayBatch
 from vknn.scale.ray_metrics import WorkerMetrics
-from vknn.scale.records import Record, cells_of, record_of
-from vknn.scale.report import WorkTimes
+from vknn.scale.records import Record
 from vknn.scale.worker import Worker, device_name
 from vknn.scale.worker_checks import WorkerChecks
 
@@ -91,12 +90,14 @@ class BatchActor:
                 f"{setup.version}: install the same everywhere"
             )
         self._setup, self._ray = setup, ray_module()
+        # Held by the thread that uses the device, and what tells in which order batches are.
+        self._turn = threading.RLock()
         self._keeper = KeeperLink(setup.keeper)
         self._begin: float | None = time.perf_counter()
         self._predictor = setup.copy.predictor(setup.predictor)
-        self._pool = ThreadPoolExecutor(os.cpu_count() or 1, "vknn-decode")
+        self._reader = BatchReader(setup.layout, self._predictor.id)
         self._checks = WorkerChecks(self._ray, self._predictor, setup.expected, self._keeper)
-        self._number, self._ended = 0, time.perf_counter()
+        self._number = 0
         self._name = f"{os.getpid():x}-{time.time_ns() & 0xFFFFFFFF:08x}"
         # Stays the same when Ray begins the process anew, and gets the same batch again.
         self._actor = self._ray.get_runtime_context().get_actor_id() or self._name
@@ -106,49 +107,39 @@ class BatchActor:
         # its batches were tried. Of the first one none was, and its note is enough.
         self._waits = bool(self._keeper.ask("arrive", self._actor, self._note.taken()))
         self._worker = self._opened()
+        self._idle = IdleTime()
         _here.add(self)
 
     def __call__(self, table: Any) -> Any:
-        """The answers of a table of records."""
-        waited = time.perf_counter() - self._ended
-        names = self._names(table)
-        key = f"{self._actor}:{self._digest(table, names)}"
-        self._number += 1
-        batch = f"{self._name}-{self._number}"
-        told, alone = self._sent_begin(key), False  # while records are read
-        records = self._records(table)
-        if self._waits:
-            alone, told = self._may_begin(key, told), None
-        while True:
-            worker, before = self._worker, self._worker.times()
-            try:
-                cells = self._computed(records, names, batch, key if alone else "")
-                self._checks.collect(worker, _MOST_CHECKS)
-                if told is not None:
-                    alone, told = self._may_begin(key, told), None
-                if worker is self._worker:
-                    break
-            except WrongDeviceError:
-                self._move()
-                alone, told = self._may_begin(key, self._sent_begin(key, at_once=True)), None
-        device = self._worker.device
-        made = self._setup.layout.table(
-            table, [row for row, _ in cells], [e for _, e in cells], [device] * len(cells), batch
-        )
-        self._checks.unsure.append(batch)
-        self._end(key, cells, self._worker.times().since(before), waited, names)
-        self._note.clear()
-        self._ended = time.perf_counter()
-        return made
+        """The answers of a table of records. Two threads may be here, each with a table.
+
+        One reads records, or makes the table of answers, while the other computes. In a process
+        that follows one which ended, one at a time does all of it: if it ends as well, it is the
+        batch that is noted at which it did.
+        """
+        careful = self._waits
+        whole = self._turn if careful else contextlib.nullcontext()
+        with self._idle.batch() as waited, whole:
+            batch = self._reader.batch(table, self._actor)
+            if not careful:
+                self._reader.read(batch)
+            with self._turn:
+                self._attempt(batch)
+                made = self._reader.answers(batch) if careful else None
+                self._checks.unsure.append(batch.name)
+                self._end(batch, waited)
+                self._note.clear()
+            return self._reader.answers(batch) if made is None else made
 
     def finish(self) -> None:
         """Wait for the checks that are under way, and tell what came of them."""
-        with contextlib.suppress(WrongDeviceError):
-            self._checks.collect(self._worker, 0)
-        self._end("", [], WorkTimes(), 0.0)
-        self._keeper.flush()
-        if self._keeper.ask("leave", self._actor, self._worker.device):
-            self._keeper.ask("suspect", self._worker.device, self._checks.unsure)
+        with self._turn:
+            with contextlib.suppress(WrongDeviceError):
+                self._checks.collect(self._worker, 0)
+            self._end(RayBatch(), 0.0)
+            self._keeper.flush()
+            if self._keeper.ask("leave", self._actor, self._worker.device):
+                self._keeper.ask("suspect", self._worker.device, self._checks.unsure)
 
     def __del__(self) -> None:
         """The end; Ray Data calls this when a pool ends."""
@@ -161,29 +152,28 @@ class BatchActor:
         with contextlib.suppress(Exception):
             self._worker.close()
 
-    def _records(self, table: Any) -> list[Record]:
-        layout = self._setup.layout
-        if is_packed(table):
-            return list(unpacked(table, [i.form.spec.name for i in layout.inputs]))
-        rows = zip(*(list(cells_of(table.column(i.column))) for i in layout.inputs), strict=True)
-        if not any(column.may_be_picture for column in layout.inputs):
-            return [record_of(layout.inputs, row) for row in rows]
-        return list(self._pool.map(lambda row: record_of(layout.inputs, row), rows))
-
-    def _names(self, table: Any) -> list[Any]:
-        """Names of the records, or their numbers where they have none."""
-        name = self._predictor.id
-        return list(range(table.num_rows)) if name is None else table.column(name).to_pylist()
-
-    def _digest(self, table: Any, names: Sequence[Any]) -> str:
-        """What tells a batch from others: the names of its records, or all that they hold."""
-        found = hashlib.blake2b(digest_size=16)
-        if self._predictor.id is not None:
-            found.update(repr(names).encode())
-            return found.hexdigest()
-        for piece in table.to_batches():
-            found.update(piece.serialize() if piece.num_columns else b"")
-        return found.hexdigest()
+    def _attempt(self, batch: RayBatch) -> None:
+        """Computing of a batch, from the note that it is begun; it is this thread's turn."""
+        self._number += 1
+        batch.name = f"{self._name}-{self._number}"
+        told, alone = self._sent_begin(batch.key), False
+        if self._waits:
+            alone, told = self._may_begin(batch.key, told), None
+        while True:
+            worker, before = self._worker, self._worker.times()
+            try:
+                batch.cells = self._computed(batch, alone)
+                self._checks.collect(worker, _MOST_CHECKS)
+                if told is not None:
+                    alone, told = self._may_begin(batch.key, told), None
+                if worker is self._worker:
+                    break
+            except WrongDeviceError:
+                self._move()
+                alone = self._may_begin(batch.key, self._sent_begin(batch.key, at_once=True))
+                told = None
+        batch.device, batch.times = worker.device, worker.times().since(before)
+        batch.records = None  # while answers are made, those of the next batch take memory, too
 
     def _sent_begin(self, key: str, at_once: bool = False) -> Any:
         """Reference of the keeper's answer; None where it need not be asked yet."""
@@ -210,25 +200,25 @@ class BatchActor:
             self._move()
             told = self._sent_begin(key, at_once=True)
 
-    def _computed(
-        self, records: Sequence[Record], names: Sequence[Any], batch: str, alone: str
-    ) -> _Cells:
-        """Cells of the records. ``alone``: the batch's key where they are computed one by one."""
+    def _computed(self, batch: RayBatch, alone: bool) -> _Cells:
+        """Cells of a batch's records. ``alone``: they are read and computed one by one."""
         cells: _Cells = []
         try:
             if not alone:
-                for name, (record, found) in zip(names, self._worker.results(records), strict=True):
-                    cells.append(self._cell(name, record, found, batch))
+                records = self._reader.read(batch) if batch.records is None else batch.records
+                found = self._worker.results(records)
+                for name, (record, one) in zip(batch.names, found, strict=True):
+                    cells.append(self._cell(name, record, one, batch.name))
                 return cells
-            for name, record in zip(names, records, strict=True):
-                key = f"{alone}:{len(cells)}"
+            for name, row in zip(batch.names, self._reader.rows(batch), strict=True):
+                key = f"{batch.key}:{len(cells)}"
                 deaths = self._keeper.ask("begin_record", self._worker.device, key)
                 if deaths >= MOST_DEATHS:
                     on = self._keeper.ask("deadly_devices", key)
                     cells.append(({}, died_row(deaths, self._exit.last, " and ".join(on))))
                     continue
-                for _, found in self._worker.results([record]):
-                    cells.append(self._cell(name, record, found, batch))
+                for record, one in self._worker.results([self._reader.record(row)]):
+                    cells.append(self._cell(name, record, one, batch.name))
                 self._keeper.send("end_record", key)
         except (DeviceLostError, DeviceTimeoutError) as error:
             self._exit.say(" ".join(f"{type(error).__name__}: {error}".split()))
@@ -337,10 +327,9 @@ class BatchActor:
                     raise DeviceError(f"machine {platform.node()}: {error}") from None
             time.sleep(0.5)
 
-    def _end(
-        self, key: str, cells: _Cells, times: WorkTimes, waited: float, names: Sequence[Any] = ()
-    ) -> None:
+    def _end(self, batch: RayBatch, waited: float) -> None:
         """Note of a batch that is done."""
+        cells, times = batch.cells, batch.times
         errors, unsure = [error for _, error in cells], self._checks.unsure
         kinds = Counter(error["type"] for error in errors if error is not None)
         first = self._worker.first
@@ -349,13 +338,13 @@ class BatchActor:
             cold, self._begin = first - self._begin, None
         progress = BatchProgress(
             self._worker.device, len(cells) - kinds.total(), dict(kinds), times.busy, waited,
-            last_error(errors, () if self._predictor.id is None else names), cold,
+            last_error(errors, () if self._predictor.id is None else batch.names), cold,
             self._checks.taken(), self._checks.largest, peak_memory(), self._actor,
             self._checks.pending, times.upload, times.download, times.memory,
             unsure[-1] if cells else "", unsure[0] if unsure else "",
         )  # fmt: skip
         self._metrics.count(progress)
-        self._keeper.end(key, progress)
+        self._keeper.end(batch.key, progress)
 
 
 def finish_checks(_: object) -> None:

@@ -22,6 +22,8 @@ from vknn.scale.outcome import without_frames
 
 #: Elements that one cell may have.
 MOST_ELEMENTS = 1 << 28
+#: Begin of the names of Ray's types of tensors of one shape.
+_RAY_TENSOR = "ray.data.arrow_tensor"
 #: Begin of a .npy.
 _NPY = b"\x93NUMPY"
 #: Where numbers that are no picture lie in an input: classes have no place.
@@ -126,6 +128,8 @@ def cells_of(column: Any) -> Iterator[Any]:
     for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
         if isinstance(chunk.type, pa.FixedShapeTensorType):
             yield from _tensors(chunk)
+        elif _is_tensor_of_ray(chunk.type) and not chunk.null_count:
+            yield from _tensors_of_ray(chunk)
         elif is_list(chunk.type):
             yield from map(_array_of, chunk)
         else:
@@ -147,6 +151,22 @@ def _tensors(chunk: Any) -> Iterator[Any]:
         begin = (start + number) * width
         array = values[begin : begin + width].reshape(shape)
         yield array.transpose(order) if order else array
+
+
+def _tensors_of_ray(chunk: Any) -> Iterator[np.ndarray]:
+    """The arrays of a column of Ray's tensors of one shape, none of them null."""
+    if len(chunk):
+        shape, lists = (len(chunk), *chunk.type.shape), chunk.storage
+        flat = lists.values.slice(lists.offsets[0].as_py(), math.prod(shape))
+        yield from flat.to_numpy(zero_copy_only=False).reshape(shape)
+
+
+def _is_tensor_of_ray(type_: Any) -> bool:
+    """Whether an Arrow type is Ray's own of tensors of one shape, whose cells are read slowly."""
+    is_own = isinstance(type_, arrow().BaseExtensionType) and type_.extension_name.startswith(
+        _RAY_TENSOR
+    )
+    return is_own and 0 not in type_.shape and is_list(type_.storage_type)
 
 
 def is_list(type_: Any) -> bool:

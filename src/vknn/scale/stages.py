@@ -85,9 +85,9 @@ def staged(dataset: Any, setup: Setup, pool: Pool) -> Any:
 
 def stage_options(setup: Setup, pool: Pool) -> dict[str, Any]:
     """Arguments of ``Dataset.map_batches`` for the stage that computes."""
-    # While one batch is computed Ray takes the next one apart, and writes what came before.
+    # While one batch is computed another thread reads the next one, and writes what came before.
     strategy = ray_module("ray.data").ActorPoolStrategy(
-        size=pool.size, max_concurrent_calls_per_actor=2
+        size=pool.size, max_concurrent_calls_per_actor=2, enable_true_multi_threading=True
     )
     return {
         "fn_constructor_args": (setup,),

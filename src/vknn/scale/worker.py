@@ -237,7 +237,9 @@ class Worker:
                         self.session.reset_state()  # a record knows nothing of the one before it
                     yield entry.record.feeds
 
-        for found in self.session.stream(feeds()):
+        # Without a device nothing goes on beside the host: no run is prepared for that.
+        in_flight = 1 if self.session.device is None else 2
+        for found in self.session.stream(feeds(), in_flight):
             under_way.popleft().answer(found)
             yield
 

@@ -1,0 +1,98 @@
+"""Batches of a worker on Ray: reading of their records, and the tables of their answers."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from vknn.scale.layout import JobLayout
+from vknn.scale.packed import is_packed, unpacked
+from vknn.scale.records import Record, cells_of, record_of
+from vknn.scale.report import WorkTimes
+
+
+@dataclass
+class RayBatch:
+    """A batch on its way through a worker.
+
+    Attributes:
+        table: Its records in the source.
+        names: Their names.
+        key: What tells it from others, whichever process computes it.
+        records: What was read; None before that, where they are read one by one, and once they are
+            computed.
+        name: Its name in answers.
+        cells: Of each record, those of its row, and its error.
+        device: Where it was computed.
+        times: Account of that.
+    """
+
+    table: Any = None
+    names: Sequence[Any] = ()
+    key: str = ""
+    records: list[Record] | None = None
+    name: str = ""
+    cells: list[tuple[dict[str, Any], dict[str, Any] | None]] = field(default_factory=list)
+    device: str = ""
+    times: WorkTimes = field(default_factory=WorkTimes)
+
+
+class BatchReader:
+    """Reader of batches, for several threads at once.
+
+    Args:
+        layout: What goes in and out.
+        id_column: Column that names records; None: they have no names.
+    """
+
+    def __init__(self, layout: JobLayout, id_column: str | None) -> None:
+        self._layout, self._id = layout, id_column
+        self._pool = ThreadPoolExecutor(os.cpu_count() or 1, "vknn-decode")
+
+    def batch(self, table: Any, owner: str) -> RayBatch:
+        """The batch of a table, of which nothing is read but what tells it from the owner's others.
+
+        Records that have no names are named by their numbers.
+        """
+        if self._id is None:
+            return RayBatch(table, list(range(table.num_rows)), f"{owner}:{_digest(table)}")
+        names = table.column(self._id).to_pylist()
+        digest = hashlib.blake2b(repr(names).encode(), digest_size=16).hexdigest()
+        return RayBatch(table, names, f"{owner}:{digest}")
+
+    def read(self, batch: RayBatch) -> list[Record]:
+        """All records of a batch, which has them then."""
+        each = self._pool.map if any(c.may_be_picture for c in self._layout.inputs) else map
+        batch.records = list(each(self.record, self.rows(batch)))
+        return batch.records
+
+    def rows(self, batch: RayBatch) -> Iterable[Any]:
+        """Cells of each record's inputs, or records that were packed."""
+        table, inputs = batch.table, self._layout.inputs
+        if is_packed(table):
+            return unpacked(table, [i.form.spec.name for i in inputs])
+        return zip(*(list(cells_of(table.column(i.column))) for i in inputs), strict=True)
+
+    def record(self, row: Any) -> Record:
+        """The record of one of :meth:`rows`."""
+        return row if isinstance(row, Record) else record_of(self._layout.inputs, row)
+
+    def answers(self, batch: RayBatch) -> Any:
+        """Table of a batch that was computed."""
+        cells = batch.cells
+        return self._layout.table(
+            batch.table, [row for row, _ in cells], [error for _, error in cells],
+            [batch.device] * len(cells), batch.name,
+        )  # fmt: skip
+
+
+def _digest(table: Any) -> str:
+    """Digest of all that a table holds."""
+    found = hashlib.blake2b(digest_size=16)
+    for piece in table.to_batches():
+        found.update(piece.serialize() if piece.num_columns else b"")
+    return found.hexdigest()
