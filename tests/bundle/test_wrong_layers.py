@@ -67,20 +67,23 @@ def without_weights(path: Path, folder: Path, most: int) -> Iterator[Path]:
         yield target
 
 
-def check(path: Path, folder: Path, most: int = 6) -> None:
-    """Asserts that the example is right as it is, and of no bundle with wrong weights."""
+def check(path: Path, folder: Path, most: int = 6, missed: int = 0) -> None:
+    """Asserts that the example is right as it is, and of no bundle with wrong weights.
+
+    ``missed``: how many of the ``most`` may be right nevertheless.
+    """
     library = build.library()
+    found = []
     with Runner(path, library=library, time_limit=SECONDS) as right:
         good, told = right.test()
         assert good, told
-        count = 0
         for wrong in without_weights(path, folder, most):
             with Runner(wrong, beside=right, time_limit=SECONDS) as runner:
                 good, told = runner.test()
-            assert not good, f"{wrong.name}: {told}"
+            found.append("" if not good else f"{wrong.name}: {told}")
             wrong.unlink()
-            count += 1
-    assert count
+    assert found
+    assert len([text for text in found if text]) <= missed, found
 
 
 @BY_MODE
@@ -115,13 +118,15 @@ def test_texts(shared: Path, tmp_path: Path, mode: str) -> None:
 @BY_MODE
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks(shared: Path, tmp_path: Path, name: str, mode: str) -> None:
+    """With random weights, whose means of all pixels hang little on a single layer: in 16 bits one
+    that moves them by less than roundings in one direction do is missed."""
     model = write_network(shared, name, tmp_path)
     with vknn.Session(model, device="cpu") as session:
         [port] = session.inputs
     example = {port.name: network_input(name)}
     shapes = {port.name: NETWORKS[name]}
     path = exported(model, tmp_path / "net.vkb", mode, shapes=shapes, example=example)
-    check(path, tmp_path, most=4)
+    check(path, tmp_path, most=4, missed=0 if mode == "fp32" else 1)
 
 
 def test_an_answer_that_anything_comes_near_to_is_told(tmp_path: Path) -> None:
