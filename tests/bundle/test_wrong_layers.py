@@ -28,6 +28,10 @@ MODES = {"fp32": ("fp32", "fp32"), "fp16": ("fp16", "fp32"), "arithmetic": ("fp1
 BY_MODE = pytest.mark.parametrize("mode", MODES)
 #: Bytes from which on the weights of a layer are changed: less are a bias, or a few scales.
 LEAST = 64
+#: Networks that take minutes.
+LARGE = {"vision_transformer", "yolov4-tiny"}
+#: With random weights their outputs are near a thousandth each, whatever comes in.
+DULL = {"mobilenet_v3", "efficientnet_b0"}
 
 
 def exported(model: Path, target: Path, mode: str, **options: Any) -> Path:
@@ -115,11 +119,13 @@ def test_texts(shared: Path, tmp_path: Path, mode: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
-@BY_MODE
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("mode", ["fp32", "fp16"])
+@pytest.mark.parametrize("name", sorted(NETWORKS.keys() - LARGE))
 def test_networks(shared: Path, tmp_path: Path, name: str, mode: str) -> None:
     """With random weights, whose means of all pixels hang little on a single layer: in 16 bits one
     that moves them by less than roundings in one direction do is missed."""
+    if mode == "fp16" and name in DULL:
+        pytest.skip("without a layer its outputs change by less than a float16 tells apart")
     model = write_network(shared, name, tmp_path)
     with vknn.Session(model, device="cpu") as session:
         [port] = session.inputs

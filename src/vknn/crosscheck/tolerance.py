@@ -145,7 +145,7 @@ def _stored(allowance: Allowance, y: np.ndarray, storage: float) -> Allowance:
 
 
 def stored_rounding(y: np.ndarray, storage: float) -> np.ndarray:
-    """How far a result lies off, element by element, when it is rounded to its storage type."""
+    """Error of each element of a result that is rounded to its storage type, at most."""
     if not storage or y.dtype.kind != "f":
         return np.zeros(y.shape)
     return storage * finite(np.abs(y.astype(np.float64))) + TINIES[storage]
