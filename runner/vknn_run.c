@@ -1260,8 +1260,9 @@ static vknn_status join_weights(vknn_net *net, uint64_t limit) {
                 (number)u->bytes, c->facts.base.deviceName, (number)largest);
         if (!join(net, &c->weights[net->file.blobs[i].crc % 64], u, i, sizeof(weight), same_weight)) NO_MEMORY;
         if (!u->next) {
+            vknn_status status = shelve(net, u, &last, most);
+            if (status) return drop_weight(c, u), status; /* none without a place is there to be joined */
             total += u->bytes;
-            TRY(shelve(net, u, &last, most));
             continue;
         }
         there += u->bytes;

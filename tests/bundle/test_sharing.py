@@ -224,3 +224,8 @@ def test_threads_without_races(net: Made) -> None:
 
 def test_threads_without_leaks(net: Made, tmp_path: Path) -> None:
     run_program(build.program(SOURCE, *ADDRESS), net.path, 3, **leaks(tmp_path))
+
+
+def test_a_weight_without_a_place_is_shared_with_nobody(net: Made) -> None:
+    """Memory of the host ends as a place is made for a weight that other nets may look for."""
+    run_program(build.built("shelf", [SOURCE.with_name("shelf.c")], []), net.path)

@@ -13,6 +13,7 @@ deviation. Beyond that, as in ``vknn verify``:
 - An integer that stands for a real number, or has 8 or 16 bits, may be one off: a float within
   rounding of a half becomes either neighbour. Others (indices, classes) and truth values must be
   equal, unless the draws show them change.
+- An output for which zeros would pass says nothing of a device: of that a warning tells.
 - An output whose shape the errors change (detections) is held against draws of smaller errors in
   fp32, still several times those of devices. In 16 bits it is not compared, nor is one of which
   errors make infinities, or reach the most that a bundle can allow.
@@ -20,6 +21,7 @@ deviation. Beyond that, as in ``vknn verify``:
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -41,7 +43,8 @@ from vknn.tool_inputs import random_array
 _MANY = 64
 #: Parts in proportion that are tried.
 _SHARES = (0.0, *(2.0**-k for k in range(1, 25)))
-#: Share of the errors that is drawn where all of them change an output's shape, in fp32.
+#: Share of errors that is drawn where all of them change an output's shape, in fp32 (not of sums'
+#: errors, of which a share is drawn anyway).
 _FEW = 1.0 / 16.0
 #: Times the largest draws that is allowed: where errors take a classifier's answer away, every draw
 #: comes to the same difference, and a device's rounding to a little more or less of it.
@@ -103,7 +106,27 @@ def example(
             found.append(ExampleArray(number, arrays[port.name]))
         elif (pair := bounds[port.name]) is not None:
             found.append(ExampleArray(number, _user(model, port, right), *pair))
+            if _says_nothing(found[-1]):
+                _warn(port.name, options.precision)
     return found
+
+
+def _says_nothing(answer: ExampleArray) -> bool:
+    """Whether zeros in place of an output that is not zero were within its bounds."""
+    size = np.abs(answer.array.astype(np.float64))
+    size = size[np.isfinite(size)]
+    return bool(size.any()) and bool((size <= answer.absolute + answer.relative * size).all())
+
+
+def _warn(output: str, precision: str) -> None:
+    """Warning of an output whose answer any device comes near to."""
+    remedy = "" if precision == "fp32" else ", or another precision than " + precision
+    warnings.warn(
+        f"the example says nothing of output {output!r}: what roundings make of it is as large as "
+        f"the output itself; give a real input as the example{remedy}",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
 def _is_output(port: PortDescription) -> bool:

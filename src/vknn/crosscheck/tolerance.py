@@ -141,10 +141,19 @@ def allowances(
 
 def _stored(allowance: Allowance, y: np.ndarray, storage: float) -> Allowance:
     """Bound with the rounding of the result to its storage type."""
+    return Allowance(allowance.magnitude, allowance.allowed + stored_rounding(y, storage))
+
+
+def stored_rounding(y: np.ndarray, storage: float) -> np.ndarray:
+    """Error of each element of a result that is rounded to its storage type, at most."""
     if not storage or y.dtype.kind != "f":
-        return allowance
-    rounding = storage * finite(np.abs(y.astype(np.float64))) + TINIES[storage]
-    return Allowance(allowance.magnitude, allowance.allowed + rounding)
+        return np.zeros(y.shape)
+    return storage * finite(np.abs(y.astype(np.float64))) + TINIES[storage]
+
+
+def is_exact(op: Op) -> bool:
+    """Whether an op moves or compares elements alone, and computes none."""
+    return _RULES.get(type(op)) is _exact
 
 
 def _single(
