@@ -36,18 +36,24 @@ _OF_THE_STREAM = (RunTimeoutError, RunCancelledError, DeviceLostError, Validatio
 
 def checked_in_flight(given: Any) -> int:
     """A number of runs that a user gave; raises VknnError for one that is none."""
+    wanted = (
+        f"runs from 1 to {MOST_IN_FLIGHT}; each that is under way takes memory for its inputs and "
+        "outputs"
+    )
+    return checked_number("in_flight", given, MOST_IN_FLIGHT, wanted)
+
+
+def checked_number(name: str, given: Any, most: int, wanted: str) -> int:
+    """A number from 1 to ``most`` that a user gave for ``name``; raises VknnError for another."""
     try:
         number = 0 if isinstance(given, bool) else operator.index(given)
     except TypeError:
         number = 0
-    if 1 <= number <= MOST_IN_FLIGHT:
+    if 1 <= number <= most:
         return number
     # Python refuses to write integers of thousands of digits.
     shown = repr(given) if abs(number) < 10**9 else "(a number of many digits)"
-    raise VknnError(
-        f"in_flight={shown}: expected a number of runs from 1 to {MOST_IN_FLIGHT}; each that is "
-        "under way takes memory for its inputs and outputs"
-    )
+    raise VknnError(f"{name}={shown}: expected a number of {wanted}")
 
 
 def checked_errors(given: Any) -> bool:

@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.batching.lists import FEW, Noted, array, noted_runs
+from tests.batching.lists import FEW, Noted, array
 from tests.helpers import shared_device
-from tests.small_model import write_small_model
 from tests.tflite_writer import Net
 from tests.training import models
 from tests.training.examples import points
@@ -28,21 +27,8 @@ BACKENDS = [pytest.param("auto", marks=pytest.mark.device), "numpy"]
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return write_small_model(tmp_path)
-
-
-@pytest.fixture
-def noted(monkeypatch: pytest.MonkeyPatch) -> Noted:
-    return noted_runs(monkeypatch)
-
-
-@pytest.fixture
-def faster(monkeypatch: pytest.MonkeyPatch) -> None:
+def faster(few: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists of FEW are long enough, and stacked runs are four times as fast."""
-    monkeypatch.setattr(list_runs, "FEWEST", FEW)
-    monkeypatch.setattr(list_runs, "WORTH", 0.0)
-    monkeypatch.setattr(list_runs, "_TIMES_MADE", 0)
     monkeypatch.setattr(Stacker, "gain", lambda self, feeds, fill=1.0: 4.0 * self.takes([feeds]))
 
 

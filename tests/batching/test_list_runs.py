@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.batching.lists import FEW, Noted, array, noted_runs
+from tests.batching.lists import FEW, Noted, array
 from tests.formats.tflite import resource_nets
 from tests.helpers import shared_device, skip_without_half
 from tests.onnx_writer import graph, model, node, save, value
-from tests.small_model import write_small_model
 
 import vknn
 from vknn.batching import GAIN, Stacker, list_runs
@@ -24,24 +23,6 @@ from vknn.tool_inputs import complete_feeds
 
 BACKENDS = [pytest.param("auto", marks=pytest.mark.device), "numpy"]
 MODELS = ("tflite/hello_world_float.tflite", "coreml/mnistCNN.mlmodel", "onnx/mnist_cntk.onnx")
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return write_small_model(tmp_path)
-
-
-@pytest.fixture
-def noted(monkeypatch: pytest.MonkeyPatch) -> Noted:
-    return noted_runs(monkeypatch)
-
-
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lists of FEW are long enough, however short their runs are."""
-    monkeypatch.setattr(list_runs, "FEWEST", FEW)
-    monkeypatch.setattr(list_runs, "WORTH", 0.0)
-    monkeypatch.setattr(list_runs, "_TIMES_MADE", 0)
 
 
 def check(session: vknn.Session, items: list[Any], answers: list[Any]) -> None:

@@ -8,7 +8,6 @@ made, which takes longer than short lists do.
 from __future__ import annotations
 
 import itertools
-import operator
 import time
 from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing
@@ -31,7 +30,7 @@ from vknn.batching.stacker import (
 )
 from vknn.engine import Engine, Watch
 from vknn.errors import InputError, VknnError
-from vknn.item_stream import Answer, checked_errors, grouped, streamed
+from vknn.item_stream import Answer, checked_errors, checked_number, grouped, streamed
 from vknn.run_limits import RunLimit, held
 
 #: Inputs of one shape at least that are measured: that takes as long as fifty to two hundred runs.
@@ -46,19 +45,11 @@ _TRIES = 4
 
 def checked_stacked(given: Any) -> int | None:
     """A number of inputs that a user gave for a run; raises VknnError for one that is none."""
-    if given is None:
-        return None
-    try:
-        number = 0 if isinstance(given, bool) else operator.index(given)
-    except TypeError:
-        number = 0
-    if 1 <= number <= MOST_STACKED:
-        return number
-    shown = repr(given) if abs(number) < 10**9 else "(a number of many digits)"
-    raise VknnError(
-        f"stacked={shown}: expected a number of inputs for each run, from 1 to {MOST_STACKED}, or "
-        f"None: {STACKED} where that is measured to be faster"
+    wanted = (
+        f"inputs for each run, from 1 to {MOST_STACKED}, or None: {STACKED} where that is measured "
+        "to be faster"
     )
+    return None if given is None else checked_number("stacked", given, MOST_STACKED, wanted)
 
 
 def list_answers(
