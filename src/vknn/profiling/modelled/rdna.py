@@ -105,15 +105,22 @@ def kernel_cost(text: str, wave: int, machine: GpuMachine, assumptions: Assumpti
 
 
 def _hottest(costs: Sequence[Cost]) -> Cost | None:
-    """The loop of most multiply-adds: of those that store nothing, as exponentials have some too,
-    where one of them has about as many.
+    """The loop of most multiply-adds.
+
+    A loop that stores results has some where these have exponentials. It is not the hottest if
+    another, which stores nothing, has a quarter as many: that one is the loop of products.
     """
-    found = max(costs, key=lambda c: (c.multiply_adds, c.vector), default=None)
+    found = max(costs, key=_heat, default=None)
     if found is None or not found.store_bytes:
         return found
-    others = [c for c in costs if not c.store_bytes and 4 * c.multiply_adds >= found.multiply_adds]
-    products = [c for c in others if c.multiply_adds >= _FEWEST]
-    return max(products, key=lambda c: (c.multiply_adds, c.vector), default=found)
+    least = max(_FEWEST, found.multiply_adds / 4)
+    products = [c for c in costs if not c.store_bytes and c.multiply_adds >= least]
+    return max(products, key=_heat, default=found)
+
+
+def _heat(cost: Cost) -> tuple[float, float]:
+    """What the hottest loop has most of."""
+    return cost.multiply_adds, cost.vector
 
 
 def _cost(
