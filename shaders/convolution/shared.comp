@@ -46,6 +46,12 @@ layout(constant_id = 17) const int AXES = 2;
 layout(constant_id = 18) const int WRAPS = 1;
 // Width of the kernel where the input has one vec4 of channels and two axes, so that k counts taps; else 0.
 layout(constant_id = 25) const int TAPS_W = 0;
+// There, where weights are padded to whole rounds (WHOLE 1) and columns of taps lie beside each other in x: taps of
+// a row with its padding, a power of two; else 0. Padding has weights of 0, and pixels as outside of the input.
+layout(constant_id = 29) const int TAP_ROW = 0;
+const int ROW_TAPS = TAP_ROW > 0 ? TAP_ROW : 1, ROUND_ROWS = DEPTH > ROW_TAPS ? DEPTH / ROW_TAPS : 1;
+// 0: no tap of any pixel is outside of the input, or padding.
+layout(constant_id = 30) const int OUTSIDE = 1;
 
 // A lane reads the same pixels in every step: PIXELS of them, every STEP-th vec4 of k.
 const int PIXELS = BLOCK_M > LANES ? BLOCK_M / LANES : 1;
@@ -64,15 +70,20 @@ ivec3 origin_of(int pixel) {
     return at * ivec3(p.stride_w, p.stride_h, p.stride_d) - ivec3(p.pad_w, p.pad_h, p.pad_d);
 }
 
+// With WHOLE 1 a lane reads its pixels for one tap; else, and by rows of taps, each vec4 for another.
+const bool ONE_TAP = WHOLE != 0 && TAP_ROW == 0;
+
 // What a lane reads next: vec4 number `k` of k (taps, then channels) and with it the channel, the tap's
 // distance from the first one, and how far both are from the first in x. With WHOLE 1 these are of the first
 // vec4 of all lanes, and the channel is not in the distance.
 int k = 0, channel4 = 0, distance = 0;
 ivec3 tap = ivec3(0);
 // Of its pixels: input coordinates for the first tap, and where these are in x; with WHOLE 1 its own first
-// channel of that tap, and where it reads next.
+// channel (by rows of taps: its own first tap) of that tap, and where it reads next.
 ivec3 origin[PIXELS];
-int place[PIXELS], next[PIXELS];
+int place[PIXELS], next[ONE_TAP ? PIXELS : READS * PIXELS];
+// By rows of taps: its own first tap behind that of all lanes.
+ivec2 own_tap;
 // Where it reads weights in a block, and where it puts pixels and weights.
 int weight_at, row_place, weight_place;
 
@@ -85,6 +96,7 @@ int scale_at;
 #endif
 
 bool is_inside(ivec3 at) {
+    if (OUTSIDE == 0) return true;
     bool found = uint(at.x) < uint(p.in_w) && uint(at.y) < uint(p.in_h);
     return AXES == 3 ? found && uint(at.z) < uint(p.in_d) : found;
 }
@@ -106,6 +118,10 @@ void next_tap() {
 void find_beginning(int first) {
     int number = divide(first, p.cg4);
     channel4 = first - number * p.cg4;
+    if (TAP_ROW != 0) {
+        tap = ivec3(rest(first, ROW_TAPS), whole_part(first, ROW_TAPS) * p.dilation_h, 0);
+        return;
+    }
     int y_ = divide(number, p.kernel_w), z_ = AXES == 3 ? divide(y_, p.kernel_h) : 0;
     tap = ivec3(number - y_ * p.kernel_w, y_ - z_ * p.kernel_h, z_);
     tap *= ivec3(p.dilation_w, p.dilation_h, p.dilation_d);
@@ -129,6 +145,22 @@ void find_tap(int plane) {
     }
 }
 
+// By rows of taps: whether its pixels are inside for each vec4 of k, and where.
+void find_row() {
+    distance = tap.y * p.in_w + tap.x;
+    [[unroll]] for (int s = 0; s < READS; s++) {
+        // STEP divides the row, or the row STEP: what is added stays in its row.
+        int column = rest(s * STEP, ROW_TAPS), row = whole_part(s * STEP, ROW_TAPS) * p.dilation_h;
+        ivec2 own = own_tap + tap.xy + ivec2(column, row);
+        bool is_tap = OUTSIDE == 0 || own.x < p.kernel_w && own.y < p.kernel_h * p.dilation_h;
+        [[unroll]] for (int i = 0; i < PIXELS; i++) {
+            int n = s * PIXELS + i;
+            inside[n] = is_tap && is_inside(origin[i] + tap + ivec3(column, row, 0));
+            next[n] = inside[n] ? place[i] + distance + row * p.in_w + column : 0;
+        }
+    }
+}
+
 // With WHOLE 1: whether its pixels are inside for the tap, and where. Pixels outside are read from the first
 // one, which as many channels are behind.
 void find_pixels() {
@@ -138,7 +170,18 @@ void find_pixels() {
     }
 }
 
+// `step`: DEPTH, or 0
 void step_pixels(int step, int plane) {
+    if (TAP_ROW != 0) {
+        if (TAP_ROW <= DEPTH) {
+            tap.y += whole_part(step, ROW_TAPS) * p.dilation_h;
+        } else {
+            tap.x += step;
+            if (tap.x >= TAP_ROW) tap = ivec3(0, tap.y + p.dilation_h, 0);
+        }
+        find_row();
+        return;
+    }
     channel4 += step;
     if (AXES == 0 || channel4 < p.cg4) {
         [[unroll]] for (int i = 0; i < PIXELS; i++) next[i] += step * plane;
@@ -160,7 +203,9 @@ void read_tile(int lane, int k0, int step, int steps, int plane, int weight) {
 #endif
         [[unroll]] for (int i = 0; i < PIXELS; i++) {
             int own = s * PIXELS + i;
-            if (WHOLE != 0) {
+            if (TAP_ROW != 0) {
+                pixels[own] = waiting(FACTOR(LOAD4(x, next[own])));
+            } else if (WHOLE != 0) {
                 pixels[own] = waiting(FACTOR(LOAD4(x, next[i] + s * STEP * plane)));
             } else if (AXES == 0) {
                 pixels[own] = waiting(FACTOR(LOAD4(x, place[i] + min(distance, end))));
@@ -214,18 +259,22 @@ void hold_tile(int lane, int k0, int steps) {
 #ifdef SCALED
             v = waiting(FACTOR(scaled(vec4(arrived(v)), scales[s])));
 #endif
-            if (AXES != 0 && ZEROS_OVER == 0) v = inside[WHOLE != 0 ? i : s * PIXELS + i] ? v : WAITING(0);
+            if (AXES != 0 && ZEROS_OVER == 0) v = inside[ONE_TAP ? i : s * PIXELS + i] ? v : WAITING(0);
             rows_held[row_place + i * LANES * A_STRIDE + s * STEP] = arrived(v);
         }
     }
     [[unroll]] for (int i = 0; i < WEIGHTS; i++)
         columns_held[column_place(i * LANES) + weight_place] = arrived(weights[i]);
     // Most subgroups have no pixel outside, and go past this.
-    if (AXES != 0 && ZEROS_OVER != 0) {
+    if (AXES != 0 && ZEROS_OVER != 0 && OUTSIDE != 0) {
         [[unroll]] for (int i = 0; i < PIXELS; i++) {
-            if (!inside[i]) {
-                [[unroll]] for (int s = 0; s < READS; s++)
-                    rows_held[row_place + i * LANES * A_STRIDE + s * STEP] = FACTOR(0.0);
+            bool all = true;
+            [[unroll]] for (int s = 0; s < READS; s++) all = all && inside[ONE_TAP ? i : s * PIXELS + i];
+            if (!all) {
+                [[unroll]] for (int s = 0; s < READS; s++) {
+                    if (ONE_TAP || !inside[s * PIXELS + i])
+                        rows_held[row_place + i * LANES * A_STRIDE + s * STEP] = FACTOR(0.0);
+                }
             }
         }
     }
@@ -263,6 +312,7 @@ void main() {
 #endif
     int taps = AXES == 0 ? 1 : (AXES == 3 ? p.kernel_d : 1) * p.kernel_h * p.kernel_w;
     int steps = taps * p.cg4;
+    if (TAP_ROW != 0) steps = divide(p.kernel_h + ROUND_ROWS - 1, ROUND_ROWS) * ROUND_ROWS * TAP_ROW;
     int weight = block * (steps * 4 * BLOCK_N);
     int begin_k = 0, end_k = steps;
 #ifdef SPLIT_K
@@ -279,7 +329,18 @@ void main() {
     row_place = rest(lane, BLOCK_M) * A_STRIDE + own4;
     weight_at = column_row(lane) * BLOCK_N + column_vec4(lane);
     weight_place = column_place(lane);
-    if (WHOLE != 0) {
+    if (TAP_ROW != 0) {
+        own_tap = ivec2(rest(own4, ROW_TAPS), whole_part(own4, ROW_TAPS) * p.dilation_h);
+        [[unroll]] for (int i = 0; i < PIXELS; i++) {
+            origin[i] += ivec3(own_tap, 0);
+            place[i] += own_tap.y * p.in_w + own_tap.x;
+        }
+#ifdef SPLIT_K
+        find_beginning(begin_k);
+#endif
+        // The first step is to the beginning.
+        tap -= TAP_ROW > DEPTH ? ivec3(DEPTH, 0, 0) : ivec3(0, ROUND_ROWS * p.dilation_h, 0);
+    } else if (WHOLE != 0) {
         [[unroll]] for (int i = 0; i < PIXELS; i++) place[i] += own4 * plane;
 #ifdef SPLIT_K
         find_beginning(begin_k);

@@ -50,7 +50,9 @@ CASES = {
         (1, 16, 5, 5, 7),
         (7, 16, 3, 3, 3),
     ),
-    "counted taps": (((7, 7), (0, 0, 0, 0), (1, 1), 1), (2, 3, 21, 14), (19, 3, 7, 7)),
+    "counted taps": (((7, 7), (0, 0, 0, 0), (1, 2), 1), (2, 3, 21, 27), (19, 3, 7, 7)),
+    "rows of taps": (((7, 7), (0, 0, 0, 0), (1, 1), 1), (2, 3, 21, 14), (19, 3, 7, 7)),
+    "long rows of taps": (((1, 5), (0, 7, 1, 2), (1, 1), 1), (1, 3, 5, 37), (7, 3, 3, 31)),
 }
 check = functools.partial(check_op, kind="discrete", access=("storage",), only="splitk")
 GPU = dataclasses.replace(
@@ -150,7 +152,7 @@ def test_cooperative_matrices() -> None:
     names = [str(o.algorithm) for o in wanted(graph, limits, precision="fp16")]
     if not any("cooperative" in name for name in names):
         pytest.skip(f"{shared_device().name} has no cooperative matrices of float16")
-    for name in ("whole rounds", "1x1", "3-D", "whole rounds of 1x1"):
+    for name in ("whole rounds", "1x1", "3-D", "whole rounds of 1x1", "rows of taps"):
         op, *arrays = case(name)
         only = ("splitk2-cooperative", "splitk4-cooperative")  # few rounds have two parts alone
         check(op, *arrays, constants=(1, 2), precision="fp16", only=only)

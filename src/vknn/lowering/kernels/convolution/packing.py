@@ -8,7 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from vknn.graph import DType
-from vknn.lowering.kernels.convolution.shape import ConvShape, constant_weights, has_bias
+from vknn.lowering.kernels.convolution.shape import (
+    ConvShape,
+    Triple,
+    constant_weights,
+    has_bias,
+    triple,
+)
 from vknn.lowering.kernels.matmul.float_dots import packed_for_dots
 from vknn.lowering.kernels.quantized.few_bits import WHOLE, pack_few
 from vknn.lowering.kernels.quantized.requantize import DOTS, NUMBERS, pack
@@ -56,13 +62,16 @@ def packed_weights(
 
     ``run``: k of a column that lie beside each other, of constant weights of floats
     (:func:`vknn.lowering.kernels.matmul.float_dots.along_k`). ``bits`` of a weight: with few the
-    bias is left out.
+    bias is left out. Constant weights are padded with 0 to the kernel of ``shape``.
     """
     sources = constant_weights(emitter.problem)
     if sources is None:
         return _packed_on_device(emitter, shape, width)
     key = f"conv.{width}.{shape.group}"
     make = functools.partial(pack_conv, shape.group, width)
+    if shape.kernel != triple(sources[0].shape[2:], 1):
+        key = f"{key}.{'x'.join(map(str, shape.kernel))}"
+        make = functools.partial(make, kernel=shape.kernel)
     count = 4 * weight_blocks(shape, width).weights
     if bits < WHOLE:
         dots = weight_format == DOTS
@@ -74,13 +83,24 @@ def packed_weights(
     return pack(emitter, key, make, sources, weight_format, 4 * width)
 
 
-def pack_conv(group: int, block: int, w: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
+def pack_conv(
+    group: int,
+    block: int,
+    w: np.ndarray,
+    bias: np.ndarray | None = None,
+    *,
+    kernel: Triple | None = None,
+) -> np.ndarray:
     """Weights as [block][tap][c4][4][``block`` vec4s of output channels], then the bias.
 
     A block has ``block`` vec4s of output channels of one group; the bias is [block][channels].
-    Padding lanes are 0.
+    Padding lanes are 0, and so are the taps that ``kernel`` has more than the weights.
     """
     dtype = np.float32 if w.dtype.kind == "f" else np.int32
+    if kernel is not None:
+        own = triple(w.shape[2:], 1)
+        behind = ((0, most - taps) for most, taps in zip(kernel, own, strict=True))
+        w = np.pad(w.reshape(*w.shape[:2], *own), ((0, 0), (0, 0), *behind))
     group_out, group_in, taps = w.shape[0] // group, w.shape[1], int(np.prod(w.shape[2:]))
     blocks, c4 = ceil_div(group_out, 4 * block), ceil_div(group_in, 4)
     padded = np.zeros((group, blocks * 4 * block, 4 * c4, taps), dtype)

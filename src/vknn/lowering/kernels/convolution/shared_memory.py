@@ -22,6 +22,7 @@ from vknn.lowering.kernels.convolution.shape import (
     moved_bytes,
     packing_cost,
 )
+from vknn.lowering.kernels.convolution.tap_rows import LaidTaps, counts_taps, laid_taps
 from vknn.lowering.kernels.convolution.tile_times import COUNTED_EPILOGUE
 from vknn.lowering.kernels.matmul.cooperative_tiles import (
     with_columns_along_k,
@@ -34,6 +35,7 @@ from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
 from vknn.lowering.kit.epilogue import epilogue_work
 from vknn.lowering.kit.layouts import Layout, ceil_div
+from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits_loops, spread
 from vknn.ops.convolution.conv import Conv
@@ -63,18 +65,23 @@ def steps_of_k(shape: ConvShape) -> int:
 
 def conv_tiles(problem: Problem, shape: ConvShape) -> list[SharedMemoryTile]:
     """Tiles that suit the sizes."""
+
+    def whole_steps(depth: int) -> int:
+        laid = laid_taps(problem, shape, depth)
+        return steps_of_k(laid.shape) if laid.whole else 0
+
     found = shared_memory_tiles(problem, shape.pixels, ceil_div(shape.group_out, 4))
     if packs_along_k(problem):
         found = [with_columns_along_k(tile) for tile in found]
-        channels = ceil_div(shape.group_in, 4)
-        found = [with_columns_in_memory(problem.limits, tile, channels) for tile in found]
+        found = [with_columns_in_memory(problem.limits, tile, whole_steps) for tile in found]
     return [with_dots(tile) for tile in found] if takes_dots(problem) else found
 
 
 def fits_shared(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> bool:
     """True where the device allows the dispatch and the packed weights."""
-    loops = fits_loops(problem.limits, ceil_div(steps_of_k(shape), tile.depth))
-    blocks = weight_blocks(shape, tile.width)
+    laid = laid_taps(problem, shape, tile.depth).shape
+    loops = fits_loops(problem.limits, ceil_div(steps_of_k(laid), tile.depth))
+    blocks = weight_blocks(laid, tile.width)
     return loops and allows_packed(problem, blocks, group_count(shape, tile))
 
 
@@ -99,16 +106,17 @@ def shared_cost(
     ``moved``: bytes of the buffers. ``epilogue``: instructions for an element of the result.
     ``scaled``: instructions of a round that multiply x by a scale. ``split``: of k.
     """
-    machine, groups, steps = problem.machine, group_count(shape, tile), steps_of_k(shape)
+    laid = laid_taps(problem, shape, tile.depth)
+    machine, groups, steps = problem.machine, group_count(shape, tile), steps_of_k(laid.shape)
     ending, around = 0.0, None
     if split is not None:
         ending, around = split.last(machine, tile), split.around(tile)
         moved += split.moved(tile, groups)
         groups, steps = groups * split.parts, split.share(tile, steps)
     half = problem.half_sums
-    taps, whole = not shape.is_pointwise, _is_whole(shape, tile)
+    taps, whole = not shape.is_pointwise, laid.whole
     waits = _SCALE_WAITS if scaled and machine.scalar and not machine.converts else 0.0
-    counted, beside = _counts_taps(shape), (scaled, waits)
+    counted, beside = counts_taps(shape) and not laid.row, (scaled, waits)
     busy = tile.cost(machine, groups, steps, half, taps, whole, beside, counted, around)
     part = 1.0 if machine.scalar else COUNTED_EPILOGUE
     elements = 4 * tile.rows * tile.cols * epilogue * part
@@ -116,38 +124,37 @@ def shared_cost(
     return machine.dispatch + machine.beside(busy + ending, moved)
 
 
-def _is_whole(shape: ConvShape, tile: SharedMemoryTile) -> bool:
-    """True where taps are whole numbers of rounds."""
-    return ceil_div(shape.group_in, 4) % tile.depth == 0
-
-
-def _counts_taps(shape: ConvShape) -> bool:
-    """True where k counts taps: one vec4 of channels, as in the first layers of networks."""
-    return tap_axes(shape) == 2 and shape.group_in <= 4
-
-
-def _constants(shape: ConvShape, tile: SharedMemoryTile, scalar: bool) -> dict[str, int]:
+def _constants(
+    shape: ConvShape, laid: LaidTaps, tile: SharedMemoryTile, scalar: bool
+) -> dict[str, int]:
     """Specialization constants of shared.comp."""
-    whole = _is_whole(shape, tile)
     return {
-        **tile.spec(down_a=True, down_b=False, whole=whole, scalar=scalar),
+        **tile.spec(down_a=True, down_b=False, whole=laid.whole, scalar=scalar),
         "AXES": tap_axes(shape),
-        "WRAPS": 1 if whole else _wraps(shape, tile),
-        "TAPS_W": shape.kernel[2] if _counts_taps(shape) else 0,
+        "WRAPS": 1 if laid.whole else _wraps(shape, tile),
+        "TAPS_W": 0 if laid.row or not counts_taps(shape) else shape.kernel[2],
+        "TAP_ROW": laid.row,
+        "OUTSIDE": int(laid.shape.kernel != shape.kernel or shape.has_padding),
     }
 
 
 def _wraps(shape: ConvShape, tile: SharedMemoryTile) -> int:
     """Most taps that a lane's step along k leaves behind: each costs several instructions."""
-    if shape.is_pointwise or _counts_taps(shape):
+    if shape.is_pointwise or counts_taps(shape):
         return 1
     step, channels = max(1, tile.lanes // tile.height), ceil_div(shape.group_in, 4)
     return (channels - 1 + step) // channels
 
 
 def _emit(emitter: Emitter, shape: ConvShape, tile: SharedMemoryTile) -> None:
-    weights = packed_weights(emitter, shape, tile.width, run=tile.run)
+    weights = shared_weights(emitter, shape, tile)
     emit_shared(emitter, shape, tile, [emitter.input(0), weights, emitter.output()])
+
+
+def shared_weights(emitter: Emitter, shape: ConvShape, tile: SharedMemoryTile) -> Ref:
+    """Weights and bias as the tile's rounds read them."""
+    laid = laid_taps(emitter.problem, shape, tile.depth)
+    return packed_weights(emitter, laid.shape, tile.width, run=tile.run)
 
 
 def emit_shared(
@@ -165,14 +172,16 @@ def emit_shared(
     x, weights, y = buffers
     groups = group_count(shape, tile) * (1 if split is None else split.parts)
     parts = [] if split is None else split.bindings
+    laid = laid_taps(emitter.problem, shape, tile.depth)
+    push = push_constants(laid.shape, ceil_div(shape.pixels, tile.height), groups, tile.width)
     emitter.dispatch(
         "convolution/shared",
         [read4(x), read4(weights), write(y), *scale.bindings, *parts],
         groups=spread(groups, emitter.problem.limits),
         local=(tile.lanes, 1, 1),
-        push=push_constants(shape, ceil_div(shape.pixels, tile.height), groups, tile.width),
+        push={**push, **by_axis("kernel", shape.kernel)},
         spec={
-            **_constants(shape, tile, emitter.problem.machine.scalar),
+            **_constants(shape, laid, tile, emitter.problem.machine.scalar),
             **scale.steps,
             **({} if split is None else split.spec),
         },

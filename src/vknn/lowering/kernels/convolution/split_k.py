@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 
-from vknn.lowering.kernels.convolution.packing import allows_packed, packed_weights, weight_blocks
+from vknn.lowering.kernels.convolution.packing import allows_packed, weight_blocks
 from vknn.lowering.kernels.convolution.shape import (
     ConvShape,
     input_layouts,
@@ -22,8 +22,10 @@ from vknn.lowering.kernels.convolution.shared_memory import (
     fits_shared,
     group_count,
     shared_cost,
+    shared_weights,
     steps_of_k,
 )
+from vknn.lowering.kernels.convolution.tap_rows import laid_taps
 from vknn.lowering.kernels.matmul.shared_memory_tiles import SharedMemoryTile
 from vknn.lowering.kernels.matmul.split_k import BUFFERS, SplitK, splits
 from vknn.lowering.kit.candidate import Candidate
@@ -70,8 +72,9 @@ def _is_beyond(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> bo
 
 def _splits(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> list[SplitK]:
     """Splits of a tile that may pay and that the device allows."""
-    groups, blocks = group_count(shape, tile), weight_blocks(shape, tile.width)
-    found = splits(problem.limits, problem.machine, tile, groups, steps_of_k(shape))
+    laid = laid_taps(problem, shape, tile.depth).shape
+    groups, blocks = group_count(shape, tile), weight_blocks(laid, tile.width)
+    found = splits(problem.limits, problem.machine, tile, groups, steps_of_k(laid))
     return [split for split in found if allows_packed(problem, blocks, groups * split.parts)]
 
 
@@ -87,7 +90,7 @@ def _candidate(
 
 
 def _emit(emitter: Emitter, shape: ConvShape, tile: SharedMemoryTile, split: SplitK) -> None:
-    weights = packed_weights(emitter, shape, tile.width, run=tile.run)
+    weights = shared_weights(emitter, shape, tile)
     buffers = [emitter.input(0), weights, emitter.output()]
     sums = split.bound(emitter, tile, group_count(shape, tile))
     emit_shared(emitter, shape, tile, buffers, split=sums)

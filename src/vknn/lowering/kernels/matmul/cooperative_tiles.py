@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from vknn.lowering.kernels.matmul.shared_memory_tiles import ROUND, SharedMemoryTile
@@ -153,19 +154,20 @@ def with_columns_along_k(tile: SharedMemoryTile) -> SharedMemoryTile:
 
 
 def with_columns_in_memory(
-    limits: DeviceLimits, tile: SharedMemoryTile, channels: int
+    limits: DeviceLimits, tile: SharedMemoryTile, whole_steps: Callable[[int], int]
 ) -> SharedMemoryTile:
     """The tile whose subgroups load constant columns from memory.
 
-    Where it is of cooperative matrices and ``channels`` vec4s are whole rounds, else itself. A
-    small part has sums few enough for factors of long rounds, with fewer waits and barriers.
+    Where it is of cooperative matrices and rounds of some depth are whole, else itself.
+    ``whole_steps``: vec4s of k with rounds of a depth, 0 where these are not whole. The fewest are
+    best, then the longest rounds: a small part has sums few enough for factors of more k, with
+    fewer waits and barriers.
     """
     if not isinstance(tile, CooperativeTile):
         return tile
     depths = (32, 16, 8) if tile.part == SMALL_PART else (16, 8)
-    found = [
-        replace(tile, depth=depth, in_memory=True) for depth in depths if channels % depth == 0
-    ]
+    whole = sorted((depth for depth in depths if whole_steps(depth)), key=whole_steps)
+    found = [replace(tile, depth=depth, in_memory=True) for depth in whole]
     return next((longer for longer in found if longer.fits(limits)), tile)
 
 

@@ -314,7 +314,9 @@ def _with_packed_columns(problem: Problem, gemm: Gemm, tile: SharedMemoryTile) -
     tile = with_columns_along_k(tile)
     if 4 * tile.width > gemm.n:  # panels are narrower than the tile
         return tile
-    return with_columns_in_memory(problem.limits, tile, gemm.k // 4)
+    return with_columns_in_memory(
+        problem.limits, tile, lambda depth: 0 if gemm.k % (4 * depth) else gemm.k // 4
+    )
 
 
 def candidate_of(plan: Form, place: int) -> Candidate:
