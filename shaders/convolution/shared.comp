@@ -50,6 +50,8 @@ layout(constant_id = 25) const int TAPS_W = 0;
 // a row with its padding, a power of two; else 0. Padding has weights of 0, and pixels as outside of the input.
 layout(constant_id = 29) const int TAP_ROW = 0;
 const int ROW_TAPS = TAP_ROW > 0 ? TAP_ROW : 1, ROUND_ROWS = DEPTH > ROW_TAPS ? DEPTH / ROW_TAPS : 1;
+// 1: each tap is one round (WHOLE 1).
+layout(constant_id = 31) const int ONE_ROUND = 0;
 // 0: no tap of any pixel is outside of the input, or padding.
 layout(constant_id = 30) const int OUTSIDE = 1;
 
@@ -180,6 +182,12 @@ void step_pixels(int step, int plane) {
             if (tap.x >= TAP_ROW) tap = ivec3(0, tap.y + p.dilation_h, 0);
         }
         find_row();
+        return;
+    }
+    if (ONE_ROUND != 0) {
+        if (step == 0) return;
+        next_tap();
+        find_pixels();
         return;
     }
     channel4 += step;
@@ -345,10 +353,14 @@ void main() {
 #ifdef SPLIT_K
         find_beginning(begin_k);
 #endif
-        find_pixels();
         // The first step is to the beginning.
-        channel4 -= DEPTH;
-        [[unroll]] for (int i = 0; i < PIXELS; i++) next[i] += channel4 * plane;
+        if (ONE_ROUND != 0) {
+            tap.x -= p.dilation_w;
+        } else {
+            find_pixels();
+            channel4 -= DEPTH;
+            [[unroll]] for (int i = 0; i < PIXELS; i++) next[i] += channel4 * plane;
+        }
     } else {
 #ifdef SPLIT_K
         find_beginning(begin_k);

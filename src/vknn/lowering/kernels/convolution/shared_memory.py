@@ -42,6 +42,8 @@ from vknn.ops.convolution.conv import Conv
 
 #: Waits of a round for vec4s of a scale on RDNA; GCN has as many loads and more to do meanwhile.
 _SCALE_WAITS = 1.25
+#: vec4s of k of rounds that may be known to be a tap's only one.
+_SHORT_ROUND = 16
 
 
 def shared_candidates(problem: Problem, shape: ConvShape) -> list[Candidate]:
@@ -134,8 +136,18 @@ def _constants(
         "WRAPS": 1 if laid.whole else _wraps(shape, tile),
         "TAPS_W": 0 if laid.row or not counts_taps(shape) else shape.kernel[2],
         "TAP_ROW": laid.row,
+        "ONE_ROUND": int(_has_one_round(shape, laid, tile)),
         "OUTSIDE": int(laid.shape.kernel != shape.kernel or shape.has_padding),
     }
+
+
+def _has_one_round(shape: ConvShape, laid: LaidTaps, tile: SharedMemoryTile) -> bool:
+    """True where each tap is one round, whose code is shorter without others.
+
+    But for long ones, which RADV schedules with more moves then: 308 cycles in place of 286.
+    """
+    taps = laid.whole and not laid.row and not shape.is_pointwise
+    return taps and steps_of_k(shape) == shape.taps * tile.depth and tile.depth <= _SHORT_ROUND
 
 
 def _wraps(shape: ConvShape, tile: SharedMemoryTile) -> int:

@@ -1,4 +1,8 @@
-"""First layers of one vec4 of channels, whose kernels are padded to rows of taps."""
+"""Convolutions in shared-memory tiles whose rounds begin with a tap.
+
+First layers of one vec4 of channels have kernels that are padded to rows of taps; others have as
+many channels as a round has k.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +35,8 @@ CASES = {
     "rows apart": (((1, 1), (2, 1, 3, 1), (2, 1)), (7, 3, 3, 4)),
     "columns apart": (((1, 1), (1, 2, 1, 2), (1, 2)), (7, 3, 3, 3)),
     "1-D": (((1,), (1, 1), (1,)), (7, 3, 3)),
+    "a round a tap": (((1, 2), (1, 2, 1, 0), (2, 1)), (13, 16, 3, 2)),
+    "a long round a tap": (((2, 3), (1, 1, 2, 0), (1, 2)), (37, 64, 2, 3)),
 }
 check = functools.partial(check_op, kind="discrete", access=("storage",))
 
