@@ -36,6 +36,7 @@ CASES = {
     "columns apart": (((1, 1), (1, 2, 1, 2), (1, 2)), (7, 3, 3, 3)),
     "1-D": (((1,), (1, 1), (1,)), (7, 3, 3)),
     "a round a tap": (((1, 2), (1, 2, 1, 0), (2, 1)), (13, 16, 3, 2)),
+    "24 vec4s a round": (((5, 5), (1, 1, 1, 1), (1, 1)), (37, 96, 3, 3)),
     "a long round a tap": (((2, 3), (1, 1, 2, 0), (1, 2)), (37, 64, 2, 3)),
 }
 check = functools.partial(check_op, kind="discrete", access=("storage",))

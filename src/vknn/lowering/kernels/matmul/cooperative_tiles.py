@@ -23,6 +23,7 @@ _HELD: dict[tuple[int, int], tuple[int, int]] = {
     (SMALL_PART, 0): (9, 9),
     (SMALL_PART, 8): (10, 9),
     (SMALL_PART, 16): (8, 7),
+    (SMALL_PART, 24): (6, 6),
     (SMALL_PART, 32): (5, 5),
     (PART, 0): (5, 5),
     (PART, 8): (5, 5),
@@ -43,6 +44,7 @@ _WHOLE_MATRIX_ROUNDS = {SMALL_PART: 64, PART: 161}
 _IN_MEMORY_ROUNDS: dict[tuple[int, int], tuple[_Pair, _Pair, tuple[_Pair, _Pair], int]] = {
     (SMALL_PART, 8): ((39, 1.1), (48, 1.4), ((86, 2.1), (137, 2.6)), 16),
     (SMALL_PART, 16): ((92, 1.95), (94, 1.35), ((78, 2.3), (135, 3.1)), 10),
+    (SMALL_PART, 24): ((108, 1.5), (112, 1.3), ((80, 2.3), (137, 3.2)), 9),
     (SMALL_PART, 32): ((155, 2.7), (155, 2.2), ((80, 2.3), (137, 3.25)), 8),
     (PART, 16): ((299, 2.25), (303, 1.8), ((175, 5.4), (232, 6.2)), 6),
     (PART, 8): ((130, 1.7), (137, 1.1), ((236, 5.7), (288, 6.6)), 8),
@@ -165,8 +167,10 @@ def with_columns_in_memory(
     """
     if not isinstance(tile, CooperativeTile):
         return tile
-    depths = (32, 16, 8) if tile.part == SMALL_PART else (16, 8)
-    whole = sorted((depth for depth in depths if whole_steps(depth)), key=whole_steps)
+    depths = (32, 24, 16, 8) if tile.part == SMALL_PART else (16, 8)
+    beside = max(1, tile.lanes // tile.height)  # lanes of a row, which read as many vec4s each
+    whole = [depth for depth in depths if depth % beside == 0 and whole_steps(depth)]
+    whole.sort(key=whole_steps)
     found = [replace(tile, depth=depth, in_memory=True) for depth in whole]
     return next((longer for longer in found if longer.fits(limits)), tile)
 

@@ -314,9 +314,13 @@ def _with_packed_columns(problem: Problem, gemm: Gemm, tile: SharedMemoryTile) -
     tile = with_columns_along_k(tile)
     if 4 * tile.width > gemm.n:  # panels are narrower than the tile
         return tile
-    return with_columns_in_memory(
-        problem.limits, tile, lambda depth: 0 if gemm.k % (4 * depth) else gemm.k // 4
-    )
+
+    def whole_steps(depth: int) -> int:
+        # By powers of two lanes find rows and vec4s of k without quotients.
+        whole = gemm.k % (4 * depth) == 0 and depth & (depth - 1) == 0
+        return gemm.k // 4 if whole else 0
+
+    return with_columns_in_memory(problem.limits, tile, whole_steps)
 
 
 def candidate_of(plan: Form, place: int) -> Candidate:
