@@ -49,6 +49,8 @@ _IN_MEMORY_ROUNDS: dict[tuple[int, int], tuple[_Pair, _Pair, tuple[_Pair, _Pair]
     (PART, 16): ((299, 2.25), (303, 1.8), ((175, 5.4), (232, 6.2)), 6),
     (PART, 8): ((130, 1.7), (137, 1.1), ((236, 5.7), (288, 6.6)), 8),
 }
+#: vec4s of k that could be multiplied in what a round of small parts takes besides.
+_ROUND_STEPS = 4
 #: Their first two pairs where workgroups share out k.
 _SPLIT_IN_MEMORY: dict[tuple[int, int], tuple[_Pair, _Pair]] = {
     (SMALL_PART, 16): ((92, 1.95), (84, 1.2)),
@@ -75,6 +77,10 @@ class CooperativeTile(SharedMemoryTile):
     def run(self) -> int:
         """All of a round where subgroups load columns from memory."""
         return self.matrix.k if self.in_memory else super().run
+
+    @property
+    def pads_channels(self) -> bool:
+        return self.in_memory
 
     @property
     def name(self) -> str:
@@ -162,15 +168,16 @@ def with_columns_in_memory(
 
     Where it is of cooperative matrices and rounds of some depth are whole, else itself.
     ``whole_steps``: vec4s of k with rounds of a depth, 0 where these are not whole. The fewest are
-    best, then the longest rounds: a small part has sums few enough for factors of more k, with
-    fewer waits and barriers.
+    best, with what rounds take besides, then the longest rounds: a small part has sums few enough
+    for factors of more k, with fewer waits and barriers.
     """
     if not isinstance(tile, CooperativeTile):
         return tile
     depths = (32, 24, 16, 8) if tile.part == SMALL_PART else (16, 8)
     beside = max(1, tile.lanes // tile.height)  # lanes of a row, which read as many vec4s each
     whole = [depth for depth in depths if depth % beside == 0 and whole_steps(depth)]
-    whole.sort(key=whole_steps)
+    besides = _ROUND_STEPS if tile.part == SMALL_PART else 0
+    whole.sort(key=lambda depth: whole_steps(depth) * (1 + besides / depth))
     found = [replace(tile, depth=depth, in_memory=True) for depth in whole]
     return next((longer for longer in found if longer.fits(limits)), tile)
 
