@@ -26,6 +26,26 @@ def compute(arrays, weights, options):
 vknn.register_layer("ncnn", "Deadly", shape=lambda s, o: s[0], compute=compute)
 """
 
+#: The same layer, which does no harm; the process ends when the column of such an output is made.
+DEADLY_TABLE = """
+import os, signal
+import numpy as np
+import vknn
+from vknn.scale.columns import OutputColumn
+
+made = OutputColumn.array
+
+def array(self, values, fills=False):
+    if any(value is not None and value.reshape(-1)[0] < 0 for value in values):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return made(self, values, fills)
+
+OutputColumn.array = array
+vknn.register_layer(
+    "ncnn", "Deadly", shape=lambda s, o: s[0], compute=lambda a, w, o: a[0] * np.float32(2)
+)
+"""
+
 #: A layer whose shader adds what its function does not.
 WRONG = '''
 import numpy as np
@@ -82,6 +102,29 @@ def test_records_that_end_processes(ray: Any, tmp_path: Path, records: tuple[int
     retired = [device.retired for device in report.devices.values() if device.retired]
     assert len(retired) == (len(records) >= 3)
     assert all("3 different records" in reason for reason in retired)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_record_whose_table_ends_processes(ray: Any, tmp_path: Path) -> None:
+    records = (17,)
+    model, layers = ray_jobs.write_model(tmp_path, "Deadly", DEADLY_TABLE)
+    values = [-1.0 if number in records else float(number) for number in range(40)]
+    source = ray_jobs.write_numbers(tmp_path / "source", values)
+    report = scale.run(
+        source, model, tmp_path / "out", engine="ray", id="id", device="numpy", workers=1,
+        batch_size=4, layers=[layers],
+    )  # fmt: skip
+    assert (report.rows, report.errors) == (40, {"ProcessDied": len(records)})
+    rows = {row["id"]: row for row in ray_jobs.rows(tmp_path / "out")}
+    for number in range(40):
+        if number in records:
+            message = rows[number]["error"]["message"]
+            assert message.startswith("the process that computed it on numpy"), message
+            assert "ended 2 times (killed, such as" in message
+            assert rows[number]["out"] is None
+        else:
+            assert rows[number]["out"] == [2.0 * number] * 8
 
 
 @pytest.mark.slow

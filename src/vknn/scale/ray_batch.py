@@ -10,9 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vknn.scale.layout import JobLayout
+from vknn.scale.optional import arrow
 from vknn.scale.packed import is_packed, unpacked
 from vknn.scale.records import Record, cells_of, record_of
 from vknn.scale.report import WorkTimes
+
+#: Those of a record's row, and its error.
+Cells = tuple[dict[str, Any], dict[str, Any] | None]
 
 
 @dataclass
@@ -27,6 +31,7 @@ class RayBatch:
             computed.
         name: Its name in answers.
         cells: Of each record, those of its row, and its error.
+        tables: Of each record, that of its answer; None where records are not computed one by one.
         device: Where it was computed.
         times: Account of that.
     """
@@ -36,7 +41,8 @@ class RayBatch:
     key: str = ""
     records: list[Record] | None = None
     name: str = ""
-    cells: list[tuple[dict[str, Any], dict[str, Any] | None]] = field(default_factory=list)
+    cells: list[Cells] = field(default_factory=list)
+    tables: list[Any] | None = None
     device: str = ""
     times: WorkTimes = field(default_factory=WorkTimes)
 
@@ -83,9 +89,19 @@ class BatchReader:
 
     def answers(self, batch: RayBatch) -> Any:
         """Table of a batch that was computed."""
-        cells = batch.cells
+        if batch.tables is not None:
+            return arrow().concat_tables(batch.tables)
+        return self._table(batch, batch.table, batch.cells)
+
+    def add_answer(self, batch: RayBatch) -> None:
+        """Table of the last record of a batch that was computed, by itself."""
+        assert batch.tables is not None
+        row = batch.table.slice(len(batch.cells) - 1, 1)
+        batch.tables.append(self._table(batch, row, batch.cells[-1:]))
+
+    def _table(self, batch: RayBatch, source: Any, cells: Sequence[Cells]) -> Any:
         return self._layout.table(
-            batch.table, [row for row, _ in cells], [error for _, error in cells],
+            source, [row for row, _ in cells], [error for _, error in cells],
             [batch.device] * len(cells), batch.name,
         )  # fmt: skip
 
