@@ -13,7 +13,10 @@ MOST_BATCH_DEATHS = 5
 
 @dataclass
 class _Tried:
-    """Attempts at something: the devices of those that ended a process, and of that under way."""
+    """Attempts at something: the devices of those that ended a process, and of that under way.
+
+    "" is no device: the record was read, or its row made. None: nothing is under way.
+    """
 
     died_on: list[str] = field(default_factory=list)
     device: str | None = None
@@ -49,7 +52,8 @@ class Attempts:
     def begin_record(self, device: str, key: str) -> int:
         """A record is begun by itself. Tells how many processes ended with it before.
 
-        Where these are too many it is not to be computed, and nothing is begun.
+        Where these are too many it is not to be computed, and nothing is begun. ``device``: empty
+        where it is not computed, but read or written.
         """
         tried = self._records.setdefault(key, _Tried())
         if len(tried.died_on) < MOST_DEATHS:
@@ -62,7 +66,7 @@ class Attempts:
 
     def died_on(self, key: str) -> Iterable[str]:
         """The devices on which processes ended with a record, each once."""
-        return dict.fromkeys(self._records.get(key, _Tried()).died_on)
+        return dict.fromkeys(filter(None, self._records.get(key, _Tried()).died_on))
 
     def batches_under_way(self, workers: Sequence[str]) -> int:
         """Number of batches that some workers have begun."""
@@ -99,7 +103,7 @@ class Attempts:
             batches = {key: self._batches.setdefault(key, _Tried())}
         blamed = records or batches
         for tried in blamed.values():
-            tried.died_on.append(tried.device or device)
+            tried.died_on.append(device if tried.device is None else tried.device)
         for tried in (*records.values(), *batches.values()):
             tried.device = None
         if not blamed:

@@ -209,10 +209,7 @@ class Keeper:
         return {**found, "retired": None, "wrong": False}
 
     def begin_record(self, device: str, key: str) -> int:
-        """A record is begun by itself. Tells how many processes ended with it before.
-
-        Where these are two, it is not to be computed, and nothing is begun.
-        """
+        """A record is begun by itself, as of :meth:`Attempts.begin_record`."""
         return self._attempts.begin_record(device, key)
 
     def deadly_devices(self, key: str) -> list[str]:
@@ -334,9 +331,10 @@ class Keeper:
                 self.fail(_IDLE.format(self._idle[worker]))
             return
         device, record = blamed
-        if device in self._devices:
-            self._devices[device].deaths += 1
-        if record is not None:
+        used = device or self._device_of.get(worker, "")
+        if used in self._devices:
+            self._devices[used].deaths += 1
+        if record is not None and device:
             self._deadly[device].add(record)
             if len(self._deadly[device]) >= MOST_DEADLY_RECORDS:
                 self.retire(device, RETIRED)

@@ -247,13 +247,16 @@ class BatchActor:
             zip(batch.names, self._reader.rows(batch), strict=True)
         ):
             key = f"{batch.key}:{number}"
-            deaths = self._keeper.ask("begin_record", batch.device, key)
+            deaths = self._keeper.ask("begin_record", "", key)
             if deaths >= MOST_DEATHS:
                 on = self._keeper.ask("deadly_devices", key)
                 batch.cells.append(({}, died_row(deaths, self._exit.last, " and ".join(on))))
             else:
-                for record, one in self._worker.results([self._reader.record(row)]):
-                    batch.cells.append(self._cell(name, record, one, batch.name))
+                record = self._reader.record(row)
+                self._keeper.ask("begin_record", batch.device, key)
+                for made, one in self._worker.results([record]):
+                    batch.cells.append(self._cell(name, made, one, batch.name))
+                self._keeper.ask("begin_record", "", key)
             self._reader.add_answer(batch)
             self._keeper.ask("end_record", key)
 
