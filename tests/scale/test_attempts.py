@@ -280,3 +280,17 @@ def test_a_device_that_agrees_again_is_trusted() -> None:
     kept.arrive("a")
     kept.retire("d", "wrong", [])
     assert kept.state()["suspect"] == []
+
+
+def test_a_task_that_is_tried_again() -> None:
+    """Nobody tells that its process ended: what is under way when it begins again did it."""
+    kept = keeper()
+    assert [kept.begin_reading("t:b") for _ in range(3)] == [0, 1, 2]
+    assert [kept.begin_record("", f"t:b:{number}") for number in (0, 1)] == [0, 0]
+    kept.end_record("t:b:0")
+    assert kept.begin_reading("t:b") == 2, "the record ended it"
+    assert [kept.begin_record("", f"t:b:{number}") for number in (0, 1)] == [0, 1]
+    kept.end_record("t:b:1")
+    kept.end_reading("t:b")
+    assert kept.begin_reading("t:b") == 2, "its task has other batches, too"
+    assert kept.begin_reading("other:b") == 0

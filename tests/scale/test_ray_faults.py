@@ -9,6 +9,7 @@ import pytest
 
 from scale import ray_jobs
 from vknn import scale
+from vknn.scale import stages
 
 pytestmark = pytest.mark.device
 
@@ -125,6 +126,58 @@ def test_a_record_whose_table_ends_processes(ray: Any, tmp_path: Path) -> None:
             assert rows[number]["out"] is None
         else:
             assert rows[number]["out"] == [2.0 * number] * 8
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_pictures_that_end_the_process_that_decodes_them(
+    ray: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is a process of a task's, beside the devices'. Two of one batch, and one of another."""
+    source = ray_jobs.write_pictures(tmp_path / "in", 40, broken=(6,))
+    numbers = (5, 7, 21)
+    deadly = [ray_jobs.picture(number) for number in numbers]
+    decode = stages.decode_stage
+
+    def decode_stage(table: Any, **given: Any) -> Any:  # of a test: Ray sends its code along
+        import os
+        import signal
+
+        from vknn.scale import records
+
+        opened = getattr(records.open_picture, "opened", records.open_picture)
+
+        def open_picture(path: Any, data: bytes) -> Any:
+            if data in deadly:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return opened(path, data)
+
+        open_picture.opened = opened  # type: ignore[attr-defined]
+        records.open_picture = open_picture
+        return decode(table, **given)
+
+    monkeypatch.setattr(stages, "decode_stage", decode_stage)
+    report = scale.run(
+        source,
+        model,
+        tmp_path / "out",
+        engine="ray",
+        device="numpy",
+        workers=1,
+        batch_size=8,
+    )
+    assert (report.rows, report.errors) == (40, {"ProcessDied": 3, "UnreadableFileError": 1})
+    rows = ray_jobs.by_id(ray_jobs.answers(tmp_path / "out"), "path", ["error"])
+    for number in range(40):
+        (error,) = rows[str(source / f"{number:04d}.png")]
+        if number in numbers:
+            assert error == {
+                "type": "ProcessDied",
+                "message": "the process that read it, or made its row, ended 2 times",
+                "attempts": 2,
+            }
+        else:
+            assert (error is not None) == (number == 6)
 
 
 @pytest.mark.slow

@@ -208,6 +208,14 @@ class Keeper:
             return {**found, "retired": report.retired, "wrong": wrong, "failure": ""}
         return {**found, "retired": None, "wrong": False}
 
+    def begin_reading(self, key: str) -> int:
+        """A task reads a batch. Tells how many processes ended as they did."""
+        return self._attempts.begin_again(key)
+
+    def end_reading(self, key: str) -> None:
+        """A batch is read."""
+        self._attempts.end_again(key)
+
     def begin_record(self, device: str, key: str) -> int:
         """A record is begun by itself, as of :meth:`Attempts.begin_record`."""
         return self._attempts.begin_record(device, key)

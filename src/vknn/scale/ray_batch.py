@@ -64,11 +64,7 @@ class BatchReader:
 
         Records that have no names are named by their numbers.
         """
-        if self._id is None:
-            return RayBatch(table, list(range(table.num_rows)), f"{owner}:{_digest(table)}")
-        names = table.column(self._id).to_pylist()
-        digest = hashlib.blake2b(repr(names).encode(), digest_size=16).hexdigest()
-        return RayBatch(table, names, f"{owner}:{digest}")
+        return RayBatch(table, *named(table, self._id, owner))
 
     def read(self, batch: RayBatch) -> list[Record]:
         """All records of a batch, which has them then."""
@@ -104,6 +100,31 @@ class BatchReader:
             source, [row for row, _ in cells], [error for _, error in cells],
             [batch.device] * len(cells), batch.name,
         )  # fmt: skip
+
+
+def named(table: Any, id_column: str | None, owner: str) -> tuple[Sequence[Any], str]:
+    """Names of a table's records, and a key that tells it from the owner's others."""
+    if id_column is None:
+        return range(table.num_rows), f"{owner}:{_digest(table)}"
+    names = table.column(id_column).to_pylist()
+    digest = hashlib.blake2b(repr(names).encode(), digest_size=16).hexdigest()
+    return names, f"{owner}:{digest}"
+
+
+def hopeless(names: Sequence[Any], has_names: bool, deaths: int, how: str) -> str:
+    """Why a job ends at a batch at none of whose records by itself processes ended.
+
+    Args:
+        names: Of its records.
+        has_names: Whether these are the source's.
+        deaths: How often processes ended.
+        how: How the last one did; empty: that is not known.
+    """
+    told = f", {names[0]!r} to {names[-1]!r}" if has_names else ""
+    return (
+        f"{deaths} processes ended{how and f' ({how})'} at a batch of {len(names)} records{told}, "
+        "and at none of them by itself: a smaller batch size may pass"
+    )
 
 
 def _digest(table: Any) -> str:

@@ -32,7 +32,7 @@ from vknn.scale.optional import ray_module
 from vknn.scale.options import NUMPY, Predictor
 from vknn.scale.outcome import JobError, last_error
 from vknn.scale.portions import USUAL, Portions
-from vknn.scale.ray_batch import BatchReader, Cells, RayBatch
+from vknn.scale.ray_batch import BatchReader, Cells, RayBatch, hopeless
 from vknn.scale.ray_metrics import WorkerMetrics
 from vknn.scale.records import Record
 from vknn.scale.worker import Worker, device_name
@@ -203,7 +203,8 @@ class BatchActor:
             if found["failure"]:
                 raise JobError(found["failure"])
             if found["deaths"] >= MOST_BATCH_DEATHS:
-                text = self._hopeless(batch, found["deaths"])
+                has_names = self._predictor.id is not None
+                text = hopeless(batch.names, has_names, found["deaths"], self._exit.last)
                 self._keeper.ask("fail", text)
                 raise JobError(text)
             if found["retired"] is None:
@@ -212,15 +213,6 @@ class BatchActor:
                 self._keeper.ask("suspect", self._worker.device, self._checks.unsure)
             self._move()
             told = self._sent_begin(batch.key, at_once=True)
-
-    def _hopeless(self, batch: RayBatch, deaths: int) -> str:
-        """Why a job ends at a batch none of whose records is to blame."""
-        how = f" ({self._exit.last})" if self._exit.last else ""
-        names = f", {batch.names[0]!r} to {batch.names[-1]!r}" if self._predictor.id else ""
-        return (
-            f"{deaths} processes ended{how} at a batch of {len(batch.names)} records{names}, and "
-            "at none of them by itself: a smaller batch size may pass"
-        )
 
     def _compute(self, batch: RayBatch, alone: bool) -> None:
         """Cells of a batch's records. ``alone``: computed one by one, with tables of their own."""
