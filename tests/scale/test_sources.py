@@ -213,6 +213,7 @@ def test_patterns_mean_the_same_elsewhere(pattern: str, tree: Path) -> None:
         ("empty", "there are no pictures"),
         ("texts", "there are no pictures"),
         ([], "the source is an empty list"),
+        (["a.png", ""], "a source has no name"),
         (["tree", "t.parquet"], "holds parquet and pictures: a job reads files of one kind"),
         ("mixed", "holds arrays and pictures"),
         ("nosuch://bucket/x", "nosuch://bucket/x cannot be opened"),

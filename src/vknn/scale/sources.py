@@ -101,6 +101,8 @@ def find_source(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     texts = [os.fspath(item) for item in items]
     if not texts:
         raise InputError("the source is an empty list: give files, a folder or a pattern")
+    if "" in texts:
+        raise InputError("a source has no name: give files, a folder or a pattern")
     found: dict[str, int] = {}
     filesystem = None
     aside: list[str] = []
