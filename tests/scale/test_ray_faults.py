@@ -10,6 +10,7 @@ import pytest
 from scale import ray_jobs
 from vknn import scale
 from vknn.scale import stages
+from vknn.scale.exit_note import KILLED
 
 pytestmark = pytest.mark.device
 
@@ -44,6 +45,26 @@ def array(self, values, fills=False):
 OutputColumn.array = array
 vknn.register_layer(
     "ncnn", "DeadlyTable", shape=lambda s, o: s[0], compute=lambda a, w, o: a[0] * np.float32(2)
+)
+"""
+
+#: The same; the process ends when the rows of a batch with such a value are got, all at once.
+DEADLY_ROWS = """
+import os, signal
+import numpy as np
+import vknn
+from vknn.scale.ray_batch import BatchReader
+
+got = BatchReader.rows
+
+def rows(self, batch):
+    if any(row[0] < 0 for row in batch.table.column("data").to_pylist()):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return got(self, batch)
+
+BatchReader.rows = rows
+vknn.register_layer(
+    "ncnn", "DeadlyRows", shape=lambda s, o: s[0], compute=lambda a, w, o: a[0] * np.float32(2)
 )
 """
 
@@ -126,6 +147,23 @@ def test_a_record_whose_table_ends_processes(ray: Any, tmp_path: Path) -> None:
             assert rows[number]["out"] is None
         else:
             assert rows[number]["out"] == [2.0 * number] * 8
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_batch_none_of_whose_records_is_to_blame(ray: Any, tmp_path: Path) -> None:
+    model, layers = ray_jobs.write_model(tmp_path, "DeadlyRows", DEADLY_ROWS)
+    values = [-1.0 if number == 6 else float(number) for number in range(8)]
+    source = ray_jobs.write_numbers(tmp_path / "source", values)
+    with pytest.raises(scale.JobError) as raised:
+        scale.run(
+            source, model, tmp_path / "out", engine="ray", id="id", device="numpy", workers=1,
+            batch_size=4, layers=[layers],
+        )  # fmt: skip
+    assert str(raised.value) == (
+        f"5 processes ended ({KILLED}) at a batch of 4 records, 4 to 7, and at none of them by "
+        "itself: a smaller batch size may pass"
+    )
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ from typing import Any
 
 from vknn.errors import InputError
 from vknn.scale.attempts import MOST_BATCH_DEATHS
+from vknn.scale.keeper_link import answer_of
 from vknn.scale.killed import MOST_DEATHS, died_row
 from vknn.scale.layout import JobLayout
 from vknn.scale.optional import ray_module
@@ -26,10 +27,10 @@ def decode_stage(table: Any, layout: JobLayout, id_column: str | None, keeper: A
     ray = ray_module()
     # A task that is tried again has the same number.
     names, key = named(table, id_column, ray.get_runtime_context().get_task_id())
-    deaths = ray.get(keeper.begin_reading.remote(key))
+    deaths = answer_of(ray, keeper.begin_reading.remote(key))
     if deaths >= MOST_BATCH_DEATHS:
         text = hopeless(names, id_column is not None, deaths, "")
-        ray.get(keeper.fail.remote(text))
+        answer_of(ray, keeper.fail.remote(text))
         raise JobError(text)
     decoder = _Decoder(table, layout)
     if deaths < MOST_DEATHS:
@@ -39,7 +40,7 @@ def decode_stage(table: Any, layout: JobLayout, id_column: str | None, keeper: A
         records = [decoder.alone(ray, keeper, key, number) for number in range(len(names))]
     inputs = [column.form.spec.name for column in layout.inputs]
     found = packed(table.select(list(layout.kept)), inputs, records)
-    ray.get(keeper.end_reading.remote(key))
+    answer_of(ray, keeper.end_reading.remote(key))
     return found
 
 
@@ -64,10 +65,10 @@ class _Decoder:
     def alone(self, ray: Any, keeper: Any, batch: str, number: int) -> Record:
         """The record of a row of a batch, of which the keeper knows; an error where it gave up."""
         key = f"{batch}:{number}"
-        deaths = ray.get(keeper.begin_record.remote("", key))
+        deaths = answer_of(ray, keeper.begin_record.remote("", key))
         if deaths >= MOST_DEATHS:
             told = died_row(deaths, "", "")
             return Record(error=DecodeError(told["type"], told["message"]), attempts=deaths - 1)
         record = self.record(number)
-        ray.get(keeper.end_record.remote(key))
+        answer_of(ray, keeper.end_record.remote(key))
         return record
