@@ -70,6 +70,29 @@ def test_pictures_that_end_the_process(numbers: tuple[int, ...], tmp_path: Path)
     assert not Folder(tmp_path / "out").running()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_first_picture_that_ends_the_command_with_ray(tmp_path: Path) -> None:
+    """The command's own process tries it, to learn what answers are like; the next one another."""
+    pytest.importorskip("ray.data")
+    paths = [str(path) for path in pictures(tmp_path / "in", 5)]
+    layers = tmp_path / "deadly.py"  # which tasks that decode do not run
+    layers.write_text(DEADLY.format(paths=paths[:1]))
+    words = command(
+        picture_net(tmp_path), tmp_path / "in", "--output", tmp_path / "out", "--layers", layers,
+        "--device", "numpy", "--engine", "ray",
+    )  # fmt: skip
+    quiet = {**os.environ, "RAY_AUTH_MODE": "disabled", "RAY_USAGE_STATS_ENABLED": "0"}
+    first = subprocess.run(words, capture_output=True, text=True, env=quiet, timeout=100)
+    assert first.returncode == 1 and "ended by SIGSEGV: give the command again" in first.stderr
+    assert Folder(tmp_path / "out").running()["now"] == paths[:1]
+    again = subprocess.run(words, capture_output=True, text=True, env=quiet, timeout=100)
+    assert again.returncode == 0, again.stderr
+    rows = by_id(tmp_path / "out", "path")
+    assert sorted(rows) == paths and not any(row["error"] for row in rows.values())
+    assert not Folder(tmp_path / "out").running()
+
+
 def test_a_user_who_ends_a_job_at_the_same_record(tmp_path: Path) -> None:
     """The record is not to blame, however often that happens."""
     net, source = write_net(tmp_path, PROBE), table(tmp_path / "t.parquet", vectors(3))

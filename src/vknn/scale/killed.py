@@ -8,6 +8,7 @@ from typing import Any
 
 from vknn.scale.folder import Folder
 from vknn.scale.options import NUMPY
+from vknn.scale.reading import Rows
 
 #: A record that was alone when the process ended so many times is not tried again.
 MOST_DEATHS = 2
@@ -101,6 +102,13 @@ class Killed:
             document["deadly"] = self._deadly
         self._folder.write_running(document)
         self._written = True
+
+    def begin_first(self, rows: Rows | None, is_read: bool) -> None:
+        """Note of a record that is tried before all others, as :func:`first_record` tells it.
+
+        ``rows``: its row; None: none is under way.
+        """
+        self.begin([] if rows is None else [rows.table.column(0)[0].as_py()], is_read)
 
     def is_suspicious(self, name: Any) -> bool:
         """Whether a record was under way when a process ended."""

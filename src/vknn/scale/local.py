@@ -104,21 +104,7 @@ class LocalRun(JobRun):
             is_sampled = bool(self.predictor.checked)
             writer = PartWriter(self.folder, checks.confirm, self.write, is_sampled)
             try:
-                self._phases(worker, layout, killed, checks, writer, pool)
-                checks.finish()
-                writer.flush()
-                killed.clear()
-            except JobError:
-                raise
-            except UnreadError:
-                writer.flush()  # raises where a check that is under way says that the device errs
-                raise
-            except BaseException as error:
-                with contextlib.suppress(Exception):
-                    writer.flush()
-                    if isinstance(error, KeyboardInterrupt):  # which is no record's fault
-                        killed.begin([])
-                raise
+                self._carry_out(worker, layout, killed, checks, writer, pool)
             finally:
                 if checks.wrong:
                     self._suspect(writer.suspects(checks.trusted))
@@ -126,6 +112,29 @@ class LocalRun(JobRun):
                     self._suspect(written_by(self.folder, worker.device, killed.unsure))
                 self.outcome.uncount(writer.drop())  # what is not written is computed again
                 self._count(device, worker, checks, writer, begin)
+
+    def _carry_out(
+        self, worker: Worker, layout: JobLayout, killed: Killed, checks: DeviceChecks,
+        writer: PartWriter, pool: ThreadPoolExecutor,
+    ) -> None:  # fmt: skip
+        """Computing and writing of all records; where that ends early, of what was computed."""
+        try:
+            self._phases(worker, layout, killed, checks, writer, pool)
+            checks.finish()
+            writer.flush()
+            killed.clear()
+        except JobError:
+            raise
+        except UnreadError:
+            writer.flush()  # raises where a check that is under way says that the device errs
+            raise
+        except BaseException as error:
+            with contextlib.suppress(Exception):
+                writer.flush()
+            with contextlib.suppress(Exception):
+                if isinstance(error, KeyboardInterrupt):  # which is no record's fault
+                    killed.begin([])
+            raise
 
     def _phases(
         self, worker: Worker, layout: JobLayout, killed: Killed, checks: DeviceChecks,
@@ -295,12 +304,9 @@ class LocalRun(JobRun):
         None where there is none; why the first one cannot is noted then.
         """
 
-        def begin(rows: Rows | None, is_read: bool) -> None:
-            if killed is not None:
-                killed.begin([] if rows is None else [rows.table.column(0)[0].as_py()], is_read)
-
+        told = {} if killed is None else {"begin": killed.begin_first}
         is_fixed = all(is_known(column, self.schema, self.source) for column in layout.inputs)
-        found = first_record(worker, layout, self._singly(layout, killed), is_fixed, begin)
+        found = first_record(worker, layout, self._singly(layout, killed), is_fixed, **told)
         if isinstance(found, Exception):
             self.outcome.notes.append(NONE_COMPUTED.format(found))
         return found if isinstance(found, FirstRecord) else None

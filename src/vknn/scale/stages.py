@@ -109,6 +109,7 @@ def prepared(
     source: RecordSource | None = None,
     stored: Mapping[str, Any] | None = None,
     singly: Callable[[JobLayout], Iterable[Rows]] | None = None,
+    begin: Callable[[Rows | None, bool], None] | None = None,
     schema: Mapping[str, Any] | None = None,
     bound: ErrorBound | None = None,
     counts: tuple[int | None, int, int] = (None, 0, 0),
@@ -125,6 +126,7 @@ def prepared(
         stored: The outputs' columns as an earlier run wrote them.
         singly: Gives the rows with some columns, each by itself, for a first record to be found;
             None: the first ones of the dataset.
+        begin: Told of these, as of :func:`first_record`.
         schema: The columns of the records; None: those of the first rows.
         bound: How many records may fail.
         counts: Records of the source (None: not known), those that have rows, and their errors.
@@ -149,7 +151,8 @@ def prepared(
             check_in_all(source, layout.read)
         example: tuple[dict[str, Any], dict[str, Any] | None] | None = None
         fixed = all(is_known(column, dict(schema), source) for column in layout.inputs)
-        found = first_record(worker, layout, singly(layout), fixed)
+        told = {} if begin is None else {"begin": begin}
+        found = first_record(worker, layout, singly(layout), fixed, **told)
         portions = USUAL
         if isinstance(found, FirstRecord):
             layout = found.layout
