@@ -112,7 +112,7 @@ def named(table: Any, id_column: str | None, owner: str) -> tuple[Sequence[Any],
 
 
 def hopeless(names: Sequence[Any], has_names: bool, deaths: int, how: str) -> str:
-    """Why a job ends at a batch at none of whose records by itself processes ended.
+    """Reason to end a job at a batch at none of whose records by itself processes ended.
 
     Args:
         names: Of its records.
