@@ -45,7 +45,7 @@ def first_record(
     layout: JobLayout,
     singly: Iterable[Rows],
     is_fixed: bool,
-    begin: Callable[[Rows | None, bool], None] = lambda rows, is_read: None,
+    begin: Callable[[Rows | None, bool], None] | None = None,
 ) -> FirstRecord | Exception | None:
     """The first record that can be computed; the first one's error where none can, None for none.
 
@@ -59,6 +59,7 @@ def first_record(
 
     Raises the model's error where it fails at one record after another, and not for what they hold.
     """
+    begin = begin or (lambda rows, is_read: None)
     first: Exception | None = None
     failed: list[VknnError] = []
     for rows in readable(singly):

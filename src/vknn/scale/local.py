@@ -304,9 +304,9 @@ class LocalRun(JobRun):
         None where there is none; why the first one cannot is noted then.
         """
 
-        told = {} if killed is None else {"begin": killed.begin_first}
+        begin = None if killed is None else killed.begin_first
         is_fixed = all(is_known(column, self.schema, self.source) for column in layout.inputs)
-        found = first_record(worker, layout, self._singly(layout, killed), is_fixed, **told)
+        found = first_record(worker, layout, self._singly(layout, killed), is_fixed, begin)
         if isinstance(found, Exception):
             self.outcome.notes.append(NONE_COMPUTED.format(found))
         return found if isinstance(found, FirstRecord) else None

@@ -151,8 +151,7 @@ def prepared(
             check_in_all(source, layout.read)
         example: tuple[dict[str, Any], dict[str, Any] | None] | None = None
         fixed = all(is_known(column, dict(schema), source) for column in layout.inputs)
-        told = {} if begin is None else {"begin": begin}
-        found = first_record(worker, layout, singly(layout), fixed, **told)
+        found = first_record(worker, layout, singly(layout), fixed, begin)
         portions = USUAL
         if isinstance(found, FirstRecord):
             layout = found.layout
