@@ -145,8 +145,12 @@ def test_batches_of_a_task_that_comes_again() -> None:
     assert kept.state()["errors"] == {"ProcessDied": 2}
     kept.end("w:b1", BatchProgress("d", rows=3, errors={"ProcessDied": 1}))
     assert kept.state()["errors"] == {"ProcessDied": 2}, "a record's error counts once"
+    assert kept.state()["rows"] == kept.state()["new_rows"] == 8
     kept.end("w:b1", BatchProgress("d", rows=4))
-    assert kept.state()["errors"] == {"ProcessDied": 1}
+    assert (kept.state()["errors"], kept.state()["rows"]) == ({"ProcessDied": 1}, 8)
+    for _ in range(2):
+        kept.end("v:b", BatchProgress("d", rows=1))
+    assert kept.state()["rows"] == 10, "equal records without names, in a process that lives"
 
 
 def test_processes_that_end_before_they_have_a_batch() -> None:

@@ -6,7 +6,7 @@ process that computes nothing.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -20,6 +20,8 @@ from vknn.scale.stacked import is_worth
 
 #: So many processes of a worker, one after another, that had nothing under way end the job.
 _MOST_IDLE_DEATHS = 10
+#: Last batches of a worker whose counts are kept: those of the tasks that it has.
+_MOST_COUNTED = 2048
 _IDLE = (
     "{} processes of a worker ended, one after another, before they had a batch or behind one that "
     "was done: nothing says at which records"
@@ -90,8 +92,10 @@ class Keeper:
         self._new_rows = 0
         self._errors: Counter[str] = Counter()
         self._attempts = Attempts()
-        #: Batch -> errors of its records: Ray may give it again, and they are counted once.
-        self._failed: dict[str, dict[str, int]] = {}
+        #: Worker -> its last batches, with rows and errors: Ray may give these again.
+        self._counted: defaultdict[str, OrderedDict[str, tuple[int, dict[str, int]]]] = defaultdict(
+            OrderedDict
+        )
         #: Worker -> processes of it that ended, one after another, with nothing under way.
         self._idle: Counter[str] = Counter()
         self._deadly: defaultdict[str, set[str]] = defaultdict(set)
@@ -110,6 +114,8 @@ class Keeper:
         self._measuring: dict[str, str] = {}
         self._measured: set[str] = set()
         self._arrived: set[str] = set()
+        #: Workers of which a process ended.
+        self._ended: set[str] = set()
         #: Worker -> its device.
         self._device_of: dict[str, str] = {}
         self._unread: dict[str, str] = {}
@@ -131,6 +137,7 @@ class Keeper:
         again = worker in self._arrived
         self._arrived.add(worker)
         if again:
+            self._ended.add(worker)
             self._died(worker, noted)
         return {"again": again, "failure": self._failure}
 
@@ -243,13 +250,7 @@ class Keeper:
         report.largest_error = max(report.largest_error, progress.largest)
         if progress.cold is not None:
             report.cold_seconds = max(report.cold_seconds, progress.cold)
-        count = progress.rows + sum(progress.errors.values())
-        self._rows += count
-        self._new_rows += count
-        self._errors.subtract(self._failed.pop(key, {}))
-        self._errors.update(progress.errors)
-        if progress.errors:
-            self._failed[key] = progress.errors
+        self._count(key, progress)
         self._waiting += progress.waiting
         self._memory = max(self._memory, progress.memory)
         self._pending[progress.worker] = progress.pending
@@ -319,6 +320,23 @@ class Keeper:
             "unread": dict(self._unread),
             "notes": list(self._notes),
         }
+
+    def _count(self, key: str, progress: BatchProgress) -> None:
+        """Count of a batch's records, once: behind the end of a process batches come again.
+
+        Without that, two of one key are two: records without names may be equal.
+        """
+        worker = worker_of(key)
+        own = self._counted[worker]
+        before, errors = own.pop(key, (0, {})) if worker in self._ended else (0, {})
+        count = progress.rows + sum(progress.errors.values())
+        self._rows += count - before
+        self._new_rows += count - before
+        self._errors.subtract(errors)
+        self._errors.update(progress.errors)
+        own[key] = count, progress.errors
+        if len(own) > _MOST_COUNTED:
+            own.popitem(last=False)
 
     def _note_unsure(self, progress: BatchProgress) -> None:
         """Note of a batch that may turn out to be wrong, and of good checks of those before it."""
