@@ -287,14 +287,21 @@ def test_a_device_that_agrees_again_is_trusted() -> None:
 
 
 def test_a_task_that_is_tried_again() -> None:
-    """Nobody tells that its process ended: what is under way when it begins again did it."""
+    """Nobody tells that its process ended, but another one has it then."""
     kept = keeper()
-    assert [kept.begin_reading("t:b") for _ in range(3)] == [0, 1, 2]
+    assert [kept.begin_reading("t:b", f"p{number}") for number in range(3)] == [0, 1, 2]
     assert [kept.begin_record("", f"t:b:{number}") for number in (0, 1)] == [0, 0]
     kept.end_record("t:b:0")
-    assert kept.begin_reading("t:b") == 2, "the record ended it"
+    assert kept.begin_reading("t:b", "p3") == 2, "the record ended it"
     assert [kept.begin_record("", f"t:b:{number}") for number in (0, 1)] == [0, 1]
-    kept.end_record("t:b:1")
+    for number in (0, 1):
+        kept.end_record(f"t:b:{number}")
     kept.end_reading("t:b")
-    assert kept.begin_reading("t:b") == 2, "its task has other batches, too"
-    assert kept.begin_reading("other:b") == 0
+    assert kept.begin_reading("t:c", "p3") == 0
+    kept.end_reading("t:c")
+    assert kept.begin_reading("t:c", "p3") == 0, "an equal batch of records without names"
+    kept.end_reading("t:c")
+    assert kept.begin_reading("t:b", "p4") == 2
+    kept.end_reading("t:b")
+    assert kept.begin_reading("t:c", "p4") == 1, "behind which the process before ended"
+    assert kept.begin_reading("u:b", "p4") == 0

@@ -25,7 +25,8 @@ class _Tried:
 class Attempts:
     """Attempts that workers began, and how many ended in the end of a process.
 
-    Keys of batches begin with the worker and a colon, and those of records with their batch's.
+    Keys of batches begin with the worker and a colon, and those of records with their batch's. A
+    task of Ray's is a worker, too.
     """
 
     def __init__(self) -> None:
@@ -40,30 +41,13 @@ class Attempts:
         tried.device = device
         return len(tried.died_on)
 
-    def begin_again(self, key: str) -> int:
-        """A batch is begun by a task, as of :meth:`begin`, where nobody tells of ends of processes.
-
-        Where it is under way its task is tried again: the process that had it ended.
-        """
-        records = {k: one for k, one in self._records.items() if k.startswith(f"{key}:")}
-        batch = self._batches.setdefault(key, _Tried())
-        begun = [one for one in records.values() if one.device is not None]
-        for tried in begun or ([] if batch.device is None else [batch]):
-            tried.died_on.append("")
-            tried.device = None
-        return self.begin("", key)
-
     def pause(self, key: str) -> None:
         """A batch is not begun after all."""
         self._batches.setdefault(key, _Tried()).device = None
 
     def end(self, device: str, key: str) -> None:
-        """A worker's batch is done. Whether it ended processes is kept: Ray may give it again."""
+        """A batch is done. Whether it ended processes stays known: Ray may give it again."""
         self._last[worker_of(key)] = key, device
-        self.end_again(key)
-
-    def end_again(self, key: str) -> None:
-        """A task's batch is done, likewise."""
         _done(self._batches, key)
 
     def begin_record(self, device: str, key: str) -> int:

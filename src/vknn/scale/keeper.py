@@ -116,6 +116,8 @@ class Keeper:
         self._arrived: set[str] = set()
         #: Workers of which a process ended.
         self._ended: set[str] = set()
+        #: Task that reads -> the process that has it.
+        self._process_of: dict[str, str] = {}
         #: Worker -> its device.
         self._device_of: dict[str, str] = {}
         self._unread: dict[str, str] = {}
@@ -215,13 +217,21 @@ class Keeper:
             return {**found, "retired": report.retired, "wrong": wrong, "failure": ""}
         return {**found, "retired": None, "wrong": False}
 
-    def begin_reading(self, key: str) -> int:
-        """A task reads a batch. Tells how many processes ended as they did."""
-        return self._attempts.begin_again(key)
+    def begin_reading(self, key: str, process: str) -> int:
+        """A task reads a batch. Tells how many processes ended as they did.
+
+        ``process``: the name of the one that has the task now. Another one had it before if that
+        ended, and Ray tries the task again.
+        """
+        task = worker_of(key)
+        if self._process_of.setdefault(task, process) != process:
+            self._process_of[task] = process
+            self._died(task, None)
+        return self._attempts.begin("", key)
 
     def end_reading(self, key: str) -> None:
         """A batch is read."""
-        self._attempts.end_again(key)
+        self._attempts.end("", key)
 
     def begin_record(self, device: str, key: str) -> int:
         """A record is begun by itself, as of :meth:`Attempts.begin_record`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,6 +17,9 @@ from vknn.scale.packed import READ_ERROR, DecodeError, packed
 from vknn.scale.ray_batch import hopeless, named
 from vknn.scale.records import Record, cells_of, record_of
 
+#: Name of this process.
+_PROCESS = secrets.token_hex(8)
+
 
 def decode_stage(table: Any, layout: JobLayout, id_column: str | None, keeper: Any) -> Any:
     """A table whose pictures are decoded: what is kept, and packed records.
@@ -27,7 +31,7 @@ def decode_stage(table: Any, layout: JobLayout, id_column: str | None, keeper: A
     ray = ray_module()
     # A task that is tried again has the same number.
     names, key = named(table, id_column, ray.get_runtime_context().get_task_id())
-    deaths = answer_of(ray, keeper.begin_reading.remote(key))
+    deaths = answer_of(ray, keeper.begin_reading.remote(key, _PROCESS))
     if deaths >= MOST_BATCH_DEATHS:
         text = hopeless(names, id_column is not None, deaths, "")
         answer_of(ray, keeper.fail.remote(text))
