@@ -119,8 +119,9 @@ def find_source(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
             raise InputError(f"{path!r}: its name is no text (UTF-8), and names are ids: rename it")
     kinds = {_kind(path) or f"others ({path})": None for path in found}
     if len(kinds) != 1 or not kinds.keys() <= _KINDS:
+        where = texts[0] if len(texts) == 1 else "the source"
         raise InputError(
-            f"{texts[0]} holds {' and '.join(sorted(kinds)[:3])}: a job reads files of one "
+            f"{where} holds {' and '.join(sorted(kinds)[:3])}: a job reads files of one "
             "kind; a pattern such as '*.jpg' says which"
         )
     (kind,) = kinds
