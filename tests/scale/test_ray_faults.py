@@ -95,7 +95,7 @@ vknn.register_layer(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 @pytest.mark.parametrize("records", [(17,), pytest.param((17, 18, 19), marks=pytest.mark.slow)])
 def test_records_that_end_processes(ray: Any, tmp_path: Path, records: tuple[int, ...]) -> None:
     """Rows with errors, and nothing else is lost; at the third one the device is retired."""
@@ -127,7 +127,7 @@ def test_records_that_end_processes(ray: Any, tmp_path: Path, records: tuple[int
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_a_record_whose_table_ends_processes(ray: Any, tmp_path: Path) -> None:
     records = (17,)
     model, layers = ray_jobs.write_model(tmp_path, "DeadlyTable", DEADLY_TABLE)
@@ -150,7 +150,7 @@ def test_a_record_whose_table_ends_processes(ray: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_a_batch_none_of_whose_records_is_to_blame(ray: Any, tmp_path: Path) -> None:
     model, layers = ray_jobs.write_model(tmp_path, "DeadlyRows", DEADLY_ROWS)
     values = [-1.0 if number == 6 else float(number) for number in range(8)]
@@ -167,7 +167,7 @@ def test_a_batch_none_of_whose_records_is_to_blame(ray: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)
 def test_pictures_that_end_the_process_that_decodes_them(
     ray: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
