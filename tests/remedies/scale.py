@@ -64,6 +64,9 @@ SCALE = {
     "{}={} is no share: write it as 1/1000, 0.1% or 0.001": (
         "scale/test_device_checks.py::test_shares_that_are_none"
     ),
+    "a source has no name: give files, a folder or a pattern": (
+        "scale/test_sources.py::test_what_is_refused"
+    ),
     "the source is an empty list: give files, a folder or a pattern": (
         "scale/test_sources.py::test_what_is_refused"
     ),

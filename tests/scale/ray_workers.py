@@ -14,12 +14,20 @@ import pytest
 from vknn.scale import ray_batch, ray_worker
 from vknn.scale.attempt_note import AttemptNote
 from vknn.scale.keeper import Keeper
+from vknn.scale.outcome import error_type
 from vknn.scale.ray_worker import BatchActor, Setup
 from vknn.scale.records import Record
 from vknn.scale.report import WorkTimes
 
+pa = pytest.importorskip("pyarrow")
+
 #: Seconds after which a thread that waits for another one fails.
 PATIENCE = 20.0
+
+
+def answers_of(made: Any) -> list[tuple[Any, Any, str]]:
+    """Output, error and batch of each row of a table that a worker gave."""
+    return [(row["out"], row["error"], row["batch"]) for row in made.to_pylist()]
 
 
 class ProcessEnded(BaseException):
@@ -66,7 +74,7 @@ class Workplace:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Callable[[], Path]) -> None:
         self.process = RayProcess()
         runtime = SimpleNamespace(get_actor_id=lambda: "w")
-        exits = SimpleNamespace(last="", close=lambda: None)
+        exits = SimpleNamespace(last="killed", close=lambda: None)
         made = {
             "ray_module": lambda *_: SimpleNamespace(get_runtime_context=lambda: runtime),
             "KeeperLink": lambda keeper: _LateLink(keeper, self.process),
@@ -99,9 +107,12 @@ class Workplace:
         def table(source: Any, cells: Any, errors: Any, devices: Any, batch: str) -> Any:
             process.check()
             process.answer(source.column("x").to_pylist())
-            return [
-                (row.get("out"), error, batch) for row, error in zip(cells, errors, strict=True)
-            ]
+            made = {
+                "out": pa.array([row.get("out") for row in cells], pa.int64()),
+                "error": pa.array(errors, error_type()),
+                "batch": pa.array([batch] * len(cells), pa.string()),
+            }
+            return pa.table(made)
 
         form = SimpleNamespace(spec=SimpleNamespace(name="x"))
         column = SimpleNamespace(column="x", form=form, may_be_picture=False)
@@ -143,13 +154,13 @@ class _Note(AttemptNote):
         super().__init__(worker, folder)
         self._process = process
 
-    def write(self, device: str, key: str) -> bool:
+    def begin(self, key: str) -> bool:
         self._process.check()
-        return super().write(device, key)
+        return super().begin(key)
 
-    def clear(self) -> None:
+    def end(self, key: str) -> None:
         self._process.check()
-        super().clear()
+        super().end(key)
 
 
 class _FakeWorker:

@@ -146,29 +146,43 @@ def test_the_keeper_counts() -> None:
 
 def test_a_batch_that_killed_twice_is_computed_alone() -> None:
     kept = keeper()
-    assert [kept.begin("d", "Card", "b")["alone"] for _ in range(3)] == [False, False, True]
+    alone = []
+    for _ in range(3):
+        kept.arrive("w")
+        alone.append(kept.begin("d", "Card", "w:b")["alone"])
+    assert alone == [False, False, True]
     assert kept.state()["devices"]["d"]["deaths"] == 2
-    assert not kept.begin("d", "Card", "other")["alone"]
+    assert not kept.begin("d", "Card", "w:other")["alone"]
 
 
 def test_a_record_that_killed_twice_is_given_up() -> None:
+    """The batch, which is under way as well, is not to blame."""
     kept = keeper()
-    kept.meet("d", "Card")
-    assert [kept.begin_record("d", "r") for _ in range(4)] == [0, 1, 2, 2]
-    assert kept.deadly_devices("r") == ["d (Card)"]
-    assert kept.begin_record("d", "good") == 0
-    kept.end_record("good")
-    assert kept.begin_record("d", "good") == 0
-    assert kept.state()["devices"]["d"]["deaths"] == 2 and kept.retired() == {}
+    kept.meet("d", "Card", "w")
+    deaths = []
+    for _ in range(4):
+        kept.arrive("w")
+        kept.begin("d", "Card", "w:b")
+        deaths.append(kept.begin_record("d", "w:b:1"))
+    assert deaths == [0, 1, 2, 2]
+    assert kept.deadly_devices("w:b:1") == ["d (Card)"]
+    assert kept.begin("d", "Card", "w:b")["deaths"] == 1, "it gave the record up, and ended"
+    assert kept.begin_record("d", "w:b:2") == 0
+    kept.end_record("w:b:2")
+    kept.arrive("w")
+    assert kept.begin_record("d", "w:b:2") == 0
+    assert kept.state()["devices"]["d"]["deaths"] == 4 and kept.retired() == {}
 
 
 def test_a_device_on_which_three_records_died_is_retired() -> None:
     kept = keeper()
-    kept.meet("d", "Card")
-    for name in ("r1", "r2", "r3"):
+    kept.meet("d", "Card", "w")
+    for name in ("w:b:1", "w:b:2", "w:b:3"):
+        kept.arrive("w")
         kept.begin_record("d", name)
-        kept.begin_record("e", name)
-        kept.end_record(name)
+        kept.begin_record("e", f"v{name}")
+        kept.end_record(f"v{name}")
+    kept.arrive("w")
     assert kept.retired() == {"d": "processes ended at 3 different records"}
     assert kept.begin("d", "Card", "b")["retired"] == "processes ended at 3 different records"
     assert kept.begin("e", "Other", "b")["retired"] is None

@@ -137,6 +137,17 @@ def test_a_file_that_would_be_the_column_of_keys(tmp_path: Path) -> None:
         job(path, picture_net(tmp_path), tmp_path / "out")
 
 
+def test_hidden_files_of_archives(tmp_path: Path) -> None:
+    """macOS packs one beside each file: they would be records of one key, over and over."""
+    members = {}
+    for number in range(3):
+        members |= {f"./s/._{number}.png": b"Mac OS X", f"./s/{number}.png": png(number)}
+    tar(tmp_path / "a.tar", {"./._s": b"", **members, "s/.DS_Store": b""})
+    report = job(tmp_path / "a.tar", picture_net(tmp_path), tmp_path / "out")
+    assert (report.rows, report.errors) == (3, {})
+    assert sorted(by_id(tmp_path / "out", "__key__")) == ["./s/0", "./s/1", "./s/2"]
+
+
 def test_a_key_twice_in_archives(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for name in ("a", "b"):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from vknn.errors import InputError
 from vknn.scale.archives import UnreadError
 from vknn.scale.reading import read
 from vknn.scale.sources import RecordSource, find_source
@@ -97,6 +98,12 @@ def test_columns_first(tmp_path: Path) -> None:
     tables = [rows.table for rows in read(find_source(tmp_path), ["row", "data"], 2)]
     found = [table.column("data").combine_chunks().to_numpy_ndarray() for table in tables]
     assert np.concatenate(found).tolist() == data.tolist()
+
+
+def test_an_array_of_the_name_of_ids(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", row=np.zeros((2, 4)), data=np.zeros((2, 4)))
+    with pytest.raises(InputError, match="the column 'row' names records: rename that array"):
+        surveyed(find_source(tmp_path), "row", ())
 
 
 def test_no_rows(tmp_path: Path) -> None:

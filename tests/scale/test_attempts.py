@@ -26,16 +26,17 @@ from pathlib import Path
 from vknn.scale.attempt_note import AttemptNote
 
 note = AttemptNote("w", Path(sys.argv[1]))
-note.write("uuid:1", "w:before")
-note.clear()
+note.begin("w:before")
 if sys.argv[2] == "busy":
-    note.write("uuid:1", "w:now")
+    note.begin("w:now")
+    note.begin("w:next")
+note.end("w:before")
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-@pytest.mark.parametrize(("state", "noted"), [("busy", ("uuid:1", "w:now")), ("idle", ("", ""))])
-def test_a_note_outlives_its_process(tmp_path: Path, state: str, noted: tuple[str, str]) -> None:
+@pytest.mark.parametrize(("state", "noted"), [("busy", ["w:now", "w:next"]), ("idle", [])])
+def test_a_note_outlives_its_process(tmp_path: Path, state: str, noted: list[str]) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), state], check=False)
     assert done.returncode == -signal.SIGKILL
     note = AttemptNote("w", tmp_path)
@@ -46,25 +47,29 @@ def test_a_note_outlives_its_process(tmp_path: Path, state: str, noted: tuple[st
 
 def test_a_note_of_a_process_that_ends_well(tmp_path: Path) -> None:
     note = AttemptNote("../w", tmp_path)
-    assert note.write("d", "k") and note.write("d", "k2")
+    assert note.begin("k") and note.begin("k2")
     assert [path.name for path in tmp_path.iterdir()] == ["vknn-batch-___w"]
     note.close()
     note.close()
+    note.end("k")
     assert not list(tmp_path.iterdir())
 
 
 def test_notes_that_cannot_be_written(tmp_path: Path) -> None:
     """The worker waits for the keeper then; what others put there is not written to, nor read."""
-    assert not AttemptNote("w", tmp_path / "missing").write("d", "k")
-    assert not AttemptNote("w", tmp_path).write("d", "k" * 2000)
+    assert not AttemptNote("w", tmp_path / "missing").begin("k")
+    assert not AttemptNote("w", tmp_path).begin("k" * 2000)
     target = tmp_path / "target"
-    target.write_text("d\nk")
+    target.write_text("k")
     (tmp_path / "vknn-batch-v").symlink_to(target)
-    assert not AttemptNote("v", tmp_path).write("d", "k")
+    assert not AttemptNote("v", tmp_path).begin("k")
     assert AttemptNote("v", tmp_path).taken() is None
-    assert target.read_text() == "d\nk"
+    assert target.read_text() == "k"
     (tmp_path / "vknn-batch-u").write_bytes(b"\xff" * 5000)
-    assert AttemptNote("u", tmp_path).taken() == ("", "")
+    kept = keeper()
+    kept.arrive("u")
+    kept.arrive("u", AttemptNote("u", tmp_path).taken())
+    assert deaths(kept) == 0
 
 
 def keeper() -> Keeper:
@@ -78,11 +83,11 @@ def deaths(kept: Keeper) -> int:
 def test_a_message_that_was_lost_is_made_up_for_by_the_note() -> None:
     """Two processes ended with a batch of which the first never told: it is computed alone."""
     kept = keeper()
-    kept.meet("d", "Card")
-    assert not kept.arrive("w")
-    assert kept.arrive("w", ("d", "w:b"))
+    assert not kept.arrive("w")["again"]
+    kept.meet("d", "Card", "w")
+    assert kept.arrive("w", ["w:b"])["again"]
     assert not kept.begin("d", "Card", "w:b")["alone"]
-    assert kept.arrive("w")
+    assert kept.arrive("w")["again"]
     assert kept.begin("d", "Card", "w:b")["alone"]
     assert deaths(kept) == 2
 
@@ -91,27 +96,86 @@ def test_a_note_counts_no_death_twice() -> None:
     kept = keeper()
     kept.arrive("w")
     kept.begin("d", "Card", "w:b")
-    kept.arrive("w", ("d", "w:b"))
+    kept.arrive("w", ["w:b"])
     assert not kept.begin("d", "Card", "w:b")["alone"]
-    assert deaths(kept) == 1
+    assert kept.begin("d", "Card", "w:b")["deaths"] == 1, "the same process, on another device"
 
 
 def test_a_batch_that_was_done_is_not_blamed() -> None:
-    """Its end was not told when the process ended with another one, or with none."""
+    """Its end was not told when the process ended with others."""
     kept = keeper()
     kept.arrive("w")
     for key in ("w:done", "v:other"):
         kept.begin("d", "Card", key)
-    kept.arrive("w", ("d", "w:now"))
-    kept.begin("d", "Card", "w:done")
-    assert deaths(kept) == 0
-    kept.begin("d", "Card", "w:now")
-    assert deaths(kept) == 1
-    kept.begin("d", "Card", "v:other")
-    assert deaths(kept) == 2, "the note of a worker says nothing of others"
-    kept.arrive("w", ("", ""))
-    kept.begin("d", "Card", "w:now")
-    assert deaths(kept) == 2
+    kept.meet("d", "Card", "w")
+    kept.arrive("w", ["w:now", "w:next"])
+    assert deaths(kept) == 1, "of one process, whatever it had under way"
+    found = {key: kept.begin("d", "Card", key)["deaths"] for key in ("w:done", "w:now", "w:next")}
+    assert found == {"w:done": 0, "w:now": 1, "w:next": 1}
+    assert kept.begin("d", "Card", "v:other")["deaths"] == 0, "another worker's"
+    kept.arrive("w", [])
+    assert kept.begin("d", "Card", "w:now")["deaths"] == 1
+
+
+def test_a_process_that_ended_behind_a_batch() -> None:
+    """What it gave may not have reached Ray: it is the batch's death, if it comes again."""
+    kept = keeper()
+    kept.arrive("w")
+    kept.meet("d", "Card", "w")
+    for count in range(3):
+        assert kept.begin("d", "Card", "w:b")["deaths"] == count
+        kept.end("w:b", BatchProgress("d", rows=1, worker="w"))
+        kept.arrive("w")
+    assert deaths(kept) == 3
+    kept.arrive("w")
+    assert kept.begin("d", "Card", "w:b")["deaths"] == 3, "it had not come again"
+
+
+def test_batches_of_a_task_that_comes_again() -> None:
+    """A batch that ended processes is not to end more of them at each return."""
+    kept = keeper()
+    kept.arrive("w")
+    for _ in range(2):
+        kept.begin("d", "Card", "w:b1")
+        kept.arrive("w")
+    for key in ("w:b1", "w:b2"):
+        kept.begin("d", "Card", key)
+        kept.end(key, BatchProgress("d", rows=3, errors={"ProcessDied": 1}))
+    assert kept.begin("d", "Card", "w:b1")["alone"] and not kept.begin("d", "Card", "w:b2")["alone"]
+    assert kept.state()["errors"] == {"ProcessDied": 2}
+    kept.end("w:b1", BatchProgress("d", rows=3, errors={"ProcessDied": 1}))
+    assert kept.state()["errors"] == {"ProcessDied": 2}, "a record's error counts once"
+    assert kept.state()["rows"] == kept.state()["new_rows"] == 8
+    kept.end("w:b1", BatchProgress("d", rows=4))
+    assert (kept.state()["errors"], kept.state()["rows"]) == ({"ProcessDied": 1}, 8)
+    for _ in range(2):
+        kept.end("v:b", BatchProgress("d", rows=1))
+    assert kept.state()["rows"] == 10, "equal records without names, in a process that lives"
+
+
+def test_processes_that_end_before_they_have_a_batch() -> None:
+    kept = keeper()
+    assert not any(kept.arrive("w")["failure"] for _ in range(10))
+    assert kept.arrive("w")["failure"].startswith("10 processes of a worker ended, one after")
+    kept = keeper()
+    for _ in range(40):  # some while they open devices
+        kept.opening("w", "d")
+        assert not kept.arrive("w")["failure"]
+    kept.opened("w")
+    for _ in range(4):
+        for _ in range(9):
+            assert not kept.arrive("w")["failure"]
+        kept.end("w:b", BatchProgress("d", rows=1))
+
+
+def test_a_first_record_that_ends_processes() -> None:
+    """It is computed when a device is opened, and counts as that."""
+    kept = keeper()
+    for count in range(3):
+        assert kept.opening("w", "d") == count
+        kept.meet("d", "Card", "w")
+    kept.opened("w")
+    assert kept.opening("w", "d") == 0
 
 
 class FakeActor:
@@ -174,7 +238,7 @@ def test_keys_of_this_machine_are_its_own() -> None:
     """A note in the folder for temporary files is its user's alone."""
     note = AttemptNote(f"test-{os.getpid()}")
     try:
-        assert note.write("d", "k")
+        assert note.begin("k")
         assert os.stat(note._file._path).st_mode & 0o777 == 0o600
     finally:
         note.close()
@@ -220,3 +284,24 @@ def test_a_device_that_agrees_again_is_trusted() -> None:
     kept.arrive("a")
     kept.retire("d", "wrong", [])
     assert kept.state()["suspect"] == []
+
+
+def test_a_task_that_is_tried_again() -> None:
+    """Nobody tells that its process ended, but another one has it then."""
+    kept = keeper()
+    assert [kept.begin_reading("t:b", f"p{number}") for number in range(3)] == [0, 1, 2]
+    assert [kept.begin_record("", f"t:b:{number}") for number in (0, 1)] == [0, 0]
+    kept.end_record("t:b:0")
+    assert kept.begin_reading("t:b", "p3") == 2, "the record ended it"
+    assert [kept.begin_record("", f"t:b:{number}") for number in (0, 1)] == [0, 1]
+    for number in (0, 1):
+        kept.end_record(f"t:b:{number}")
+    kept.end_reading("t:b")
+    assert kept.begin_reading("t:c", "p3") == 0
+    kept.end_reading("t:c")
+    assert kept.begin_reading("t:c", "p3") == 0, "an equal batch of records without names"
+    kept.end_reading("t:c")
+    assert kept.begin_reading("t:b", "p4") == 2
+    kept.end_reading("t:b")
+    assert kept.begin_reading("t:c", "p4") == 1, "behind which the process before ended"
+    assert kept.begin_reading("u:b", "p4") == 0

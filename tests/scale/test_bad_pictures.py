@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import struct
 import zlib
 from pathlib import Path
@@ -162,3 +163,14 @@ def test_exit_codes_of_bounds(tmp_path: Path) -> None:
     done = batch(*words, "--errors", "1")
     assert done.returncode == 0 and "done, 3 rows, 0 of them now" in done.stdout
     assert "errors: 1 InputError" in done.stdout
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_pipes_in_a_folder_are_said(tmp_path: Path) -> None:
+    """They are not read, which would wait for ever."""
+    pictures(tmp_path / "in", 3)
+    for name in ("a.png", ".b.png"):
+        os.mkfifo(tmp_path / "in" / name)
+    report = job(tmp_path / "in", picture_net(tmp_path), tmp_path / "out")
+    assert report.rows == 3
+    assert any("no plain file, such as 'a.png'" in note for note in report.notes)

@@ -149,6 +149,15 @@ def test_a_pyarrow_that_is_too_old(
     assert text in capfd.readouterr().err
 
 
+def test_the_name_of_a_converted_file(words: list[object], tmp_path: Path) -> None:
+    """It is no markup, and no line of some width."""
+    output = tmp_path / ("[bold]" + "n" * 220)
+    words[words.index("--output") + 1] = output
+    done = batch(*words, "--format", "jsonl")
+    assert done.stdout.splitlines()[-1] == f"written: {output}.jsonl", done.stderr
+    assert Path(f"{output}.jsonl").is_file()
+
+
 @pytest.mark.parametrize("what", ["vknn", "vknn.scale", "vknn.cli.batch"])
 def test_imports_are_late(what: str) -> None:
     code = (

@@ -213,7 +213,7 @@ def under_way(output: Path) -> bool:
     """Whether a batch behind the first is being computed."""
     path = output / "_vknn" / "running.json"
     now = json.loads(path.read_text())["now"] if path.exists() else []
-    return any(int(name[1:]) > 8 for name in now)
+    return bool(now) and int(now[0][1:]) > 8
 
 
 def child_of(process: subprocess.Popen[str]) -> int:

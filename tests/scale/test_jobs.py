@@ -286,6 +286,7 @@ def test_first_rows_of_a_plan(net: Path, tmp_path: Path) -> None:
         ({"batch_size": 1 << 20}, "expected a whole number from 1 to 65536"),
         ({"resize": "fold"}, "resize='fold': expected one of"),
         ({"keep": ["more", "more"]}, "keep names more twice"),
+        ({"outputs": ["out", "out"]}, "outputs names out twice"),
         ({"sise": (3, 3)}, "there is no option 'sise'; there are"),
         ({"columns": ["data"]}, "columns is a dict"),
     ],

@@ -10,9 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.scale.ray_workers import PATIENCE, ProcessEnded, RayProcess, Workplace
+from tests.scale.ray_workers import PATIENCE, ProcessEnded, RayProcess, Workplace, answers_of
 
 from vknn.scale import idle_time
+from vknn.scale.attempts import MOST_BATCH_DEATHS
 from vknn.scale.idle_time import IdleTime
 from vknn.scale.keeper import Keeper
 from vknn.scale.killed import MOST_DEATHS
@@ -74,8 +75,8 @@ def test_one_thread_reads_and_answers_while_another_computes(place: Workplace) -
         first = threads.submit(actor, table(1, 2))
         waited(computing)
         second = threads.submit(actor, table(3, 4))
-        assert [row[0] for row in first.result(PATIENCE)] == [2, 4]
-        assert [row[0] for row in second.result(PATIENCE)] == [6, 8]
+        assert [row[0] for row in answers_of(first.result(PATIENCE))] == [2, 4]
+        assert [row[0] for row in answers_of(second.result(PATIENCE))] == [6, 8]
     assert order == ["compute [1, 2]", "computed [1, 2]", "compute [3, 4]", "computed [3, 4]"]
     assert process.progress[1].waiting == 0.0, "it had work while the other batch was computed"
 
@@ -92,7 +93,8 @@ def test_batches_of_two_threads_are_told_one_after_another(place: Workplace) -> 
 
     process.compute = compute
     with ThreadPoolExecutor(2) as threads:
-        made = list(threads.map(actor, [table(n, n + 1) for n in range(0, 60, 2)]))
+        tables = [table(n, n + 1) for n in range(0, 60, 2)]
+        made = [answers_of(rows) for rows in threads.map(actor, tables)]
     for number, rows in enumerate(made):
         assert [row[0] for row in rows] == [4 * number, 4 * number + 2]
     assert len(process.messages) == 60
@@ -113,11 +115,11 @@ def finished(actor: BatchActor, tables: dict[str, Any]) -> dict[str, Any]:
         error = call.exception()
         assert isinstance(error, ProcessEnded | None), error
         if error is None:
-            found[name] = call.result()
+            found[name] = answers_of(call.result())
     return found
 
 
-@pytest.mark.parametrize("when", ["read", "run"])
+@pytest.mark.parametrize("when", ["read", "run", "answer"])
 def test_who_is_to_blame_for_the_end_of_two_batches(place: Workplace, when: str) -> None:
     """The first process ends while a good batch is computed; further ones do one at a time."""
     kept, left, rows = keeper(), {"good": table(1, 2), "bad": table(11, KILLER, 13)}, {}
@@ -131,7 +133,7 @@ def test_who_is_to_blame_for_the_end_of_two_batches(place: Workplace, when: str)
         good += [numbers for numbers in process.computed if numbers[0] < 10]
         if not left:
             break
-    assert count == 2 * MOST_DEATHS + (1 if when == "read" else 0)
+    assert count == 2 * MOST_DEATHS, "as a batch, and by itself"
     assert all(numbers == [1, 2] for numbers in good), "a good batch is never taken apart"
     assert [row[:2] for row in rows["good"]] == [(2, None), (4, None)]
     (first, _, _), (_, error, _), (last, _, _) = rows["bad"]
@@ -142,12 +144,13 @@ def test_who_is_to_blame_for_the_end_of_two_batches(place: Workplace, when: str)
 
 def _end_at_killer(process: RayProcess, when: str, is_first: bool) -> None:
     """End of the process at the bad batch; in the first one the good batch is computed then."""
-    computing = threading.Event()
+    computing, answering = threading.Event(), threading.Event()
+    waits = is_first and when != "run"
 
     def compute(numbers: list[int]) -> None:
         if when == "run" and KILLER in numbers:
             process.end()
-        if when == "read" and is_first and numbers == [1, 2]:
+        if waits and numbers == [1, 2]:
             computing.set()
             waited(process.ended)
         process.check()
@@ -157,8 +160,71 @@ def _end_at_killer(process: RayProcess, when: str, is_first: bool) -> None:
             if is_first:
                 waited(computing)
             process.end()
+        if waits and when == "answer" and number == 2:  # the bad batch is computed before it
+            waited(answering)
 
-    process.compute, process.read = compute, read
+    def answer(numbers: list[int]) -> None:
+        # A row that was given up has a table, too: of nothing that could end a process.
+        if when == "answer" and KILLER in numbers and not given_up(process):
+            answering.set()
+            if is_first:
+                waited(computing)
+            process.end()
+
+    process.compute, process.read, process.answer = compute, read, answer
+
+
+def given_up(process: RayProcess) -> bool:
+    """Whether the killer was not computed by the process."""
+    return not any(KILLER in numbers for numbers in process.computed)
+
+
+@pytest.mark.parametrize("when", ["rows", "behind"])
+def test_batches_no_record_of_which_is_to_blame(
+    place: Workplace, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process ends when the rows are got, or behind the batch: in the end the job does."""
+    kept, read_rows = keeper(), BatchReader.rows
+
+    def rows(self: BatchReader, batch: RayBatch) -> Any:
+        if when == "rows" and KILLER in batch.table.column("x").to_pylist():
+            place.process.end()
+        return read_rows(self, batch)
+
+    monkeypatch.setattr(BatchReader, "rows", rows)
+    text, count = "", 0
+    while not text and count < 20:
+        actor = place.begun(kept)
+        try:
+            assert len(actor(table(1, 2))) == 2
+            actor(table(11, KILLER))
+        except ProcessEnded:
+            pass
+        except JobError as error:
+            text = str(error)
+        count += not text
+    assert count == MOST_BATCH_DEATHS
+    assert text == (
+        f"{count} processes ended (killed) at a batch of 2 records, 'r11' to 'r12', and at none of "
+        "them by itself: a smaller batch size may pass"
+    )
+    assert kept.state()["failure"] == text
+
+
+def test_a_task_with_batches_that_end_processes(place: Workplace) -> None:
+    """Ray gives all batches of a task again at each end: those before do not end it anew."""
+    kept, tables = keeper(), [table(1, KILLER), table(2, KILLER + 10)]
+    rows: list[Any] = []
+    count = 0
+    while not rows and count < 40:
+        actor = place.begun(kept)
+        place.process.compute = lambda numbers: place.process.end() if max(numbers) > 9 else None
+        try:
+            rows = [answers_of(actor(own)) for own in tables]
+        except ProcessEnded:
+            count += 1
+    assert count == len(tables) * 2 * MOST_DEATHS
+    assert [[error is None for _, error, _ in own] for own in rows] == [[True, False]] * 2
 
 
 def test_the_end_while_answers_are_made(place: Workplace) -> None:
@@ -239,7 +305,7 @@ def test_an_error_of_one_batch_lets_the_other_go_on(place: Workplace) -> None:
         waited(begun)
         with pytest.raises(JobError, match="enough"):
             failing.result(PATIENCE)
-        assert [row[0] for row in threads.submit(actor, table(2)).result(PATIENCE)] == [4]
+        assert [r[0] for r in answers_of(threads.submit(actor, table(2)).result(PATIENCE))] == [4]
 
 
 def test_time_without_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,8 @@ def test_files_that_are_no_records_are_said(tree: Path, tmp_path: Path) -> None:
     (tree / "labels.h5").write_bytes(b"\x89HDF\r\n")  # which Pillow knows, and does not read
     report = job(tree, picture_net(tmp_path), tmp_path / "out")
     assert report.rows == 3 and not report.errors
-    assert "2 files are no record by the ending of the name, such as 'labels.h5'" in report.notes
+    told = "{} files are no record by the ending of the name, or no plain file, such as 'labels.h5'"
+    assert told.format(2) in report.notes
     assert job(str(tree / "*.png"), picture_net(tmp_path), tmp_path / "some").notes == []
 
 
@@ -213,6 +214,7 @@ def test_patterns_mean_the_same_elsewhere(pattern: str, tree: Path) -> None:
         ("empty", "there are no pictures"),
         ("texts", "there are no pictures"),
         ([], "the source is an empty list"),
+        (["a.png", ""], "a source has no name"),
         (["tree", "t.parquet"], "holds parquet and pictures: a job reads files of one kind"),
         ("mixed", "holds arrays and pictures"),
         ("nosuch://bucket/x", "nosuch://bucket/x cannot be opened"),

@@ -15,7 +15,7 @@ from vknn.cli.arguments import add_model, model_files
 from vknn.cli.complaints import FAILED as JOB_FAILED
 from vknn.cli.complaints import complain
 from vknn.cli.inputs import add_image_arguments
-from vknn.cli.output import progress, show
+from vknn.cli.output import progress, show_lines
 from vknn.cli.supervised import attended, stoppable, supervised
 from vknn.errors import InputError
 from vknn.scale.convert import FORMATS, convert
@@ -144,7 +144,7 @@ def _run(args: argparse.Namespace, ended: int = 0) -> int:
     if args.format != "parquet" and isinstance(found, Report) and found.state == DONE:
         written = convert(args.output, args.format)
         if not args.json:
-            show(f"written: {written}")
+            show_lines(f"written: {written}\n")
     return 0
 
 

@@ -125,6 +125,8 @@ def _records(
                 if not member.isfile() and not member.issym() and not member.islnk():
                     continue
                 folder, name = posixpath.split(member.name)
+                if name.startswith("."):  # such as what macOS keeps beside each file
+                    continue
                 stem, _, ending = name.partition(".")
                 key = _text(posixpath.join(folder, stem))
                 if row and row[KEY] != key:

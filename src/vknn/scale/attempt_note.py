@@ -1,14 +1,15 @@
-"""Note of a batch under way on the machine of its worker, for the process that comes after it."""
+"""Note of batches under way on the machine of their worker, for the process that comes after it."""
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 from vknn.scale.note_file import NOTE_BYTES, NoteFile
 
 
 class AttemptNote:
-    """Note of what a worker's process computes, which outlives that process.
+    """Note of what a worker's process has under way, which outlives that process.
 
     The keeper learns of batches by messages, and a process can end before they have left it. The
     note is there at once: it is a file in the machine's folder for temporary files, and the process
@@ -22,28 +23,37 @@ class AttemptNote:
 
     def __init__(self, worker: str, folder: Path | None = None) -> None:
         self._file = NoteFile("batch", worker, folder)
+        self._lock = threading.Lock()
+        self._keys: list[str] = []
 
-    def taken(self) -> tuple[str, str] | None:
-        """Device and key that the process before this one noted last; empty ones where it was idle.
+    def taken(self) -> list[str] | None:
+        """Keys that the process before this one had noted when it ended; none where it was idle.
 
         None where there is no note; it is there only once.
         """
         left = self._file.taken()
         if left is None:
             return None
-        device, _, key = left.rstrip(b"\0").decode("utf-8", "replace").partition("\n")
-        return (device, key) if device and key else ("", "")
+        return left.rstrip(b"\0").decode("utf-8", "replace").splitlines()
 
-    def write(self, device: str, key: str) -> bool:
-        """Note of a batch that is begun. Tells whether it could be written."""
-        text = f"{device}\n{key}".encode().ljust(NOTE_BYTES, b"\0")
-        return len(text) == NOTE_BYTES and self._file.begins_with(text)
+    def begin(self, key: str) -> bool:
+        """Note of a batch that is begun: it is to be read. Tells whether it could be written."""
+        with self._lock:
+            self._keys.append(key)
+            return self._write()
 
-    def clear(self) -> None:
-        """Note that the batch is done."""
-        if self._file.is_open:
-            self._file.begins_with(bytes(NOTE_BYTES))
+    def end(self, key: str) -> None:
+        """Note that a batch is done: the table of its answers is made."""
+        with self._lock:
+            if key in self._keys:
+                self._keys.remove(key)
+                if self._file.is_open:
+                    self._write()
 
     def close(self) -> None:
         """Removal of the note; may be called twice."""
         self._file.close()
+
+    def _write(self) -> bool:
+        text = "\n".join(self._keys).encode().ljust(NOTE_BYTES, b"\0")
+        return len(text) == NOTE_BYTES and self._file.begins_with(text)

@@ -45,7 +45,7 @@ def first_record(
     layout: JobLayout,
     singly: Iterable[Rows],
     is_fixed: bool,
-    begin: Callable[[Rows | None], None] | None = None,
+    begin: Callable[[Rows | None, bool], None] | None = None,
 ) -> FirstRecord | Exception | None:
     """The first record that can be computed; the first one's error where none can, None for none.
 
@@ -54,25 +54,26 @@ def first_record(
         layout: The columns that are read.
         singly: The rows, each by itself.
         is_fixed: Whether the inputs of all records have one shape.
-        begin: Told a row before it is computed, and None behind that.
+        begin: Told a row before it is read, with False, and with True before it is computed; None
+            behind one that is good.
 
     Raises the model's error where it fails at one record after another, and not for what they hold.
     """
+    begin = begin or (lambda rows, is_read: None)
     first: Exception | None = None
     failed: list[VknnError] = []
     for rows in readable(singly):
+        begin(rows, False)
         (record,) = records_of(layout, rows)
         assert isinstance(record, Record)
         if record.error is None:
-            if begin is not None:
-                begin(rows)
+            begin(rows, True)
             try:
                 start = time.perf_counter()
                 outputs = worker.answer(record.feeds)
                 seconds = time.perf_counter() - start
                 made = worker.with_outputs(layout, record, outputs, is_fixed)
-                if begin is not None:
-                    begin(None)
+                begin(None, True)
                 if made.task is None and worker.predictor.labels is not None:
                     warnings.warn(_NO_CLASSES, RuntimeWarning, stacklevel=2)
                 return FirstRecord(made, rows, record, outputs, seconds)

@@ -6,27 +6,26 @@ process that computes nothing.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from vknn.scale.attempts import Attempts, worker_of
 from vknn.scale.killed import MOST_DEADLY_RECORDS, MOST_DEATHS, RETIRED
 from vknn.scale.options import NUMPY
 from vknn.scale.report import DeviceReport, WorkTimes
 from vknn.scale.shares import ErrorBound
 from vknn.scale.stacked import is_worth
 
-
-@dataclass
-class _Tried:
-    """Attempts at something: how many ended in death, and the devices of these and of the one under
-    way.
-    """
-
-    deaths: int = 0
-    device: str | None = None
-    died_on: list[str] = field(default_factory=list)
+#: So many processes of a worker, one after another, that had nothing under way end the job.
+_MOST_IDLE_DEATHS = 10
+#: Last batches of a worker whose counts are kept: those of the tasks that it has.
+_MOST_COUNTED = 2048
+_IDLE = (
+    "{} processes of a worker ended, one after another, before they had a batch or behind one that "
+    "was done: nothing says at which records"
+)
 
 
 @dataclass
@@ -92,8 +91,13 @@ class Keeper:
         self._rows, self._before = rows, errors
         self._new_rows = 0
         self._errors: Counter[str] = Counter()
-        self._batches: dict[str, _Tried] = {}
-        self._records: dict[str, _Tried] = {}
+        self._attempts = Attempts()
+        #: Worker -> its last batches, with rows and errors: Ray may give these again.
+        self._counted: defaultdict[str, OrderedDict[str, tuple[int, dict[str, int]]]] = defaultdict(
+            OrderedDict
+        )
+        #: Worker -> processes of it that ended, one after another, with nothing under way.
+        self._idle: Counter[str] = Counter()
         self._deadly: defaultdict[str, set[str]] = defaultdict(set)
         self._devices: dict[str, DeviceReport] = {}
         self._suspect: list[tuple[str, str]] = []
@@ -110,30 +114,34 @@ class Keeper:
         self._measuring: dict[str, str] = {}
         self._measured: set[str] = set()
         self._arrived: set[str] = set()
+        #: Workers of which a process ended.
+        self._ended: set[str] = set()
+        #: Task that reads -> the process that has it.
+        self._process_of: dict[str, str] = {}
+        #: Worker -> its device.
+        self._device_of: dict[str, str] = {}
         self._unread: dict[str, str] = {}
         self._notes: list[str] = []
 
-    def arrive(self, worker: str, noted: tuple[str, str] | None = None) -> bool:
+    def arrive(self, worker: str, noted: Sequence[str] | None = None) -> dict[str, Any]:
         """A process of a worker begins. Tells whether another one of this worker ended before.
+
+        ``again``: whether one did. ``failure``: why the job is to end, empty where it goes on.
 
         Args:
             worker: Its name, with which the keys of its batches begin.
-            noted: Device and key of the batch that the process that ended had under way, as it
-                had noted on its machine, both empty for none; None: there is no note. Messages of
-                what was begun and done may be lost, and the note is not.
+            noted: Keys of the batches that the process that ended had under way, as it had noted
+                on its machine; None: there is no note. Messages of what was begun and done may be
+                lost, and the note is not.
         """
-        if noted is not None:
-            device, noted_key = noted
-            for key, tried in self._batches.items():
-                if key.startswith(f"{worker}:"):
-                    tried.device = None
-            if noted_key:
-                self._batches.setdefault(noted_key, _Tried()).device = device
         for device, batch in self._unsure.pop(worker, ()):
             self._orphans[device].append(batch)
         again = worker in self._arrived
         self._arrived.add(worker)
-        return again
+        if again:
+            self._ended.add(worker)
+            self._died(worker, noted)
+        return {"again": again, "failure": self._failure}
 
     def workers(self) -> list[str]:
         """The workers that began, by name."""
@@ -141,11 +149,13 @@ class Keeper:
 
     def under_way(self, workers: Sequence[str]) -> tuple[int, int]:
         """Records that were done, and batches that some workers have begun."""
-        begun = [key for key, tried in self._batches.items() if tried.device is not None]
-        return self._rows, sum(key.partition(":")[0] in workers for key in begun)
+        return self._rows, self._attempts.batches_under_way(workers)
 
     def opening(self, worker: str, device: str) -> int:
-        """A worker is about to open a device. Tells how often its process ended as it did."""
+        """A worker is about to open a device. Tells how often its process ended as it did.
+
+        Until :meth:`opened`: the first record is computed there, too.
+        """
         before, count = self._opening.get(worker, ("", 0))
         count = count if before == device else 0
         self._opening[worker] = (device, count + 1)
@@ -153,8 +163,12 @@ class Keeper:
 
     def meet(self, device: str, name: str, worker: str = "") -> None:
         """A worker opened a device, ``name`` for people."""
-        self._opening.pop(worker, None)
+        self._device_of[worker] = device
         self._devices.setdefault(device, DeviceReport(name))
+
+    def opened(self, worker: str) -> None:
+        """A worker's device computes."""
+        self._opening.pop(worker, None)
 
     def stacking(self, name: str, worker: str) -> int:
         """Records that one run computes on devices of a name; the job has one answer.
@@ -190,49 +204,54 @@ class Keeper:
     def begin(self, device: str, name: str, key: str) -> dict[str, Any]:
         """A batch is begun on a device, ``name`` for people. Tells whether to compute it alone.
 
-        ``alone``: record by record, as two processes ended with it. ``retired``: why the device
-        must not be used; then nothing is begun. ``wrong``: whether it computed something wrong.
-        ``failure``: why the job is to end, empty where it goes on.
+        ``alone``: record by record, as two processes ended with it. ``deaths``: how many did.
+        ``retired``: why the device must not be used; then nothing is begun. ``wrong``: whether it
+        computed something wrong. ``failure``: why the job is to end, empty where it goes on.
         """
         report = self._devices.setdefault(device, DeviceReport(name))
-        tried = self._batches.setdefault(key, _Tried())
-        self._died(tried)
+        deaths = self._attempts.begin(device, key)
+        found = {"alone": deaths >= MOST_DEATHS, "deaths": deaths, "failure": self._failure}
         if report.retired:
+            self._attempts.pause(key)
             wrong = device in self._wrong
-            return {"alone": False, "retired": report.retired, "wrong": wrong, "failure": ""}
-        alone = tried.deaths >= MOST_DEATHS
-        tried.device = None if alone else device  # deaths are its records' then
-        return {"alone": alone, "retired": None, "wrong": False, "failure": self._failure}
+            return {**found, "retired": report.retired, "wrong": wrong, "failure": ""}
+        return {**found, "retired": None, "wrong": False}
+
+    def begin_reading(self, key: str, process: str) -> int:
+        """A task reads a batch. Tells how many processes ended as they did.
+
+        ``process``: the name of the one that has the task now. Another one had it before if that
+        ended, and Ray tries the task again.
+        """
+        task = worker_of(key)
+        if self._process_of.setdefault(task, process) != process:
+            self._process_of[task] = process
+            self._died(task, None)
+        return self._attempts.begin("", key)
+
+    def end_reading(self, key: str) -> None:
+        """A batch is read."""
+        self._attempts.end("", key)
 
     def begin_record(self, device: str, key: str) -> int:
-        """A record is begun by itself. Tells how many processes ended with it before.
-
-        Where these are two, it is not to be computed, and nothing is begun.
-        """
-        tried = self._records.setdefault(key, _Tried())
-        dead = tried.device
-        if self._died(tried) and dead is not None:
-            self._deadly[dead].add(key)
-            if len(self._deadly[dead]) >= MOST_DEADLY_RECORDS:
-                self.retire(dead, RETIRED)
-        if tried.deaths < MOST_DEATHS:
-            tried.device = device
-        return tried.deaths
+        """A record is begun by itself, as of :meth:`Attempts.begin_record`."""
+        return self._attempts.begin_record(device, key)
 
     def deadly_devices(self, key: str) -> list[str]:
         """The devices on which processes ended with a record, each once, with names for people."""
         return [
             f"{device} ({self._devices[device].name})" if device in self._devices else device
-            for device in dict.fromkeys(self._records.setdefault(key, _Tried()).died_on)
+            for device in self._attempts.died_on(key)
         ]
 
     def end_record(self, key: str) -> None:
         """A record that was begun by itself is done."""
-        self._records.setdefault(key, _Tried()).device = None
+        self._attempts.end_record(key)
 
     def end(self, key: str, progress: BatchProgress) -> None:
         """A batch is done."""
-        self._batches.pop(key, None)
+        self._attempts.end(progress.device, key)
+        self._idle.pop(worker_of(key), None)
         report = self._devices.setdefault(progress.device, DeviceReport(progress.device))
         report.rows += progress.rows
         report.add(progress.times)
@@ -241,10 +260,7 @@ class Keeper:
         report.largest_error = max(report.largest_error, progress.largest)
         if progress.cold is not None:
             report.cold_seconds = max(report.cold_seconds, progress.cold)
-        count = progress.rows + sum(progress.errors.values())
-        self._rows += count
-        self._new_rows += count
-        self._errors.update(progress.errors)
+        self._count(key, progress)
         self._waiting += progress.waiting
         self._memory = max(self._memory, progress.memory)
         self._pending[progress.worker] = progress.pending
@@ -303,7 +319,7 @@ class Keeper:
         return {
             "rows": self._rows,
             "new_rows": self._new_rows,
-            "errors": dict(self._errors),
+            "errors": dict(+self._errors),
             "devices": {name: asdict(device) for name, device in self._devices.items()},
             "suspect": list(self._suspect),
             "waiting": self._waiting,
@@ -315,6 +331,23 @@ class Keeper:
             "notes": list(self._notes),
         }
 
+    def _count(self, key: str, progress: BatchProgress) -> None:
+        """Count of a batch's records, once: behind the end of a process batches come again.
+
+        Without that, two of one key are two: records without names may be equal.
+        """
+        worker = worker_of(key)
+        own = self._counted[worker]
+        before, errors = own.pop(key, (0, {})) if worker in self._ended else (0, {})
+        count = progress.rows + sum(progress.errors.values())
+        self._rows += count - before
+        self._new_rows += count - before
+        self._errors.subtract(errors)
+        self._errors.update(progress.errors)
+        own[key] = count, progress.errors
+        if len(own) > _MOST_COUNTED:
+            own.popitem(last=False)
+
     def _note_unsure(self, progress: BatchProgress) -> None:
         """Note of a batch that may turn out to be wrong, and of good checks of those before it."""
         if progress.checks:
@@ -325,13 +358,19 @@ class Keeper:
             while own and own[0][1] != progress.unsure:
                 own.popleft()
 
-    def _died(self, tried: _Tried) -> bool:
-        """Note of a death, where the attempt before this one did not end."""
-        if tried.device is None:
-            return False
-        tried.deaths += 1
-        tried.died_on.append(tried.device)
-        if tried.device in self._devices:
-            self._devices[tried.device].deaths += 1
-        tried.device = None
-        return True
+    def _died(self, worker: str, noted: Sequence[str] | None) -> None:
+        """Note of the end of a worker's process, and of what is to blame for it."""
+        blamed = self._attempts.blame(worker, noted, self._device_of.get(worker, ""))
+        if blamed is None:
+            self._idle[worker] += worker not in self._opening
+            if self._idle[worker] >= _MOST_IDLE_DEATHS:
+                self.fail(_IDLE.format(self._idle[worker]))
+            return
+        device, record = blamed
+        used = device or self._device_of.get(worker, "")
+        if used in self._devices:
+            self._devices[used].deaths += 1
+        if record is not None and device:
+            self._deadly[device].add(record)
+            if len(self._deadly[device]) >= MOST_DEADLY_RECORDS:
+                self.retire(device, RETIRED)

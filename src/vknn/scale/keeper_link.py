@@ -71,20 +71,8 @@ class KeeperLink:
         return getattr(self._keeper, method).remote(*arguments)
 
     def answer(self, told: Any) -> Any:
-        """Answer to a message. Raises JobError where the keeper ended: what it knew is lost.
-
-        Where it cannot be reached this machine goes: an error would end the job, and Ray begins a
-        process that ended anew, on another machine.
-        """
-        try:
-            return self._ray.get(told)
-        except self._ray.exceptions.ActorDiedError:
-            raise JobError(
-                "the process that keeps account of the job ended: run it again, which takes it up "
-                "where it was"
-            ) from None
-        except self._ray.exceptions.RayActorError:
-            os._exit(1)
+        """Answer to a message, as of :func:`answer_of`."""
+        return answer_of(self._ray, told)
 
     def _tell(self, begun: tuple[str, str, str] | None) -> Any:
         """Reference of the answer to what ended and begins; the lock is held."""
@@ -102,3 +90,20 @@ class KeeperLink:
                 and time.perf_counter() > self._told + TELL_SECONDS
             ):
                 self.flush()
+
+
+def answer_of(ray: Any, told: Any) -> Any:
+    """Answer of a keeper to a message. Raises JobError where it ended: what it knew is lost.
+
+    Where it cannot be reached this machine goes: an error would end the job, and Ray begins a
+    process that ended anew, on another machine.
+    """
+    try:
+        return ray.get(told)
+    except ray.exceptions.ActorDiedError:
+        raise JobError(
+            "the process that keeps account of the job ended: run it again, which takes it up "
+            "where it was"
+        ) from None
+    except ray.exceptions.RayActorError:
+        os._exit(1)

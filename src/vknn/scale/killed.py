@@ -1,12 +1,14 @@
-"""Records that were being computed when a process ended, and those that end every process."""
+"""Records that were under way when a process ended, and those that end every process."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 from vknn.scale.folder import Folder
 from vknn.scale.options import NUMPY
+from vknn.scale.reading import Rows
 
 #: A record that was alone when the process ended so many times is not tried again.
 MOST_DEATHS = 2
@@ -14,13 +16,16 @@ MOST_DEATHS = 2
 MOST_DEADLY_RECORDS = 3
 #: Why not.
 RETIRED = f"processes ended at {MOST_DEADLY_RECORDS} different records"
+#: Who ended where no device computed.
+_READ = "the process that read it, or made its row,"
 
 
 class Killed:
-    """Note of what is being computed, in the job's folder, for the process after this one.
+    """Note of what is being read and computed, in the job's folder, for the process after this one.
 
-    A batch that was under way when a process ended is computed record by record; a record that was
-    alone then is counted, for itself and for the device.
+    Two threads may use it: one reads what the other computes later. A batch that was under way when
+    a process ended is computed record by record; a record that was alone then is counted, for
+    itself and, once it is read, for the device.
 
     Args:
         folder: The job's folder.
@@ -39,8 +44,8 @@ class Killed:
         self._run = run
         before = folder.running() if has_names else {}
         self.suspicious: set[str] = set(before.get("suspicious", ()))
-        # Of a record that was alone: the devices on which processes ended. The other way round it
-        # outlives the record's answer.
+        # Of a record that was alone: the devices on which processes ended, "" where it was read.
+        # The other way round it outlives the record's answer.
         self._deaths: dict[str, list[str]] = dict(before.get("deaths", {}))
         self._deadly: dict[str, list[str]] = dict(before.get("deadly", {}))
         self._exit = str(before.get("exit", ""))
@@ -49,9 +54,12 @@ class Killed:
         if len(now) == 1:
             on = str(before.get("on", device))
             self._deaths[now[0]] = [*self._deaths.get(now[0], ()), on]
-            self._deadly[on] = list(dict.fromkeys([*self._deadly.get(on, ()), now[0]]))
+            if on:
+                self._deadly[on] = list(dict.fromkeys([*self._deadly.get(on, ()), now[0]]))
         self.suspicious.update(now)
         self._written = bool(before)
+        self._lock = threading.Lock()
+        self._now: list[str] = []
 
     @property
     def deadly(self) -> list[str]:
@@ -62,11 +70,31 @@ class Killed:
         found = [] if self._device == NUMPY else self._deadly.get(self._device, [])
         return found if len(found) >= MOST_DEADLY_RECORDS else []
 
-    def begin(self, names: Sequence[Any]) -> None:
-        """Note of the records that are under way now."""
+    def begin(self, names: Sequence[Any], is_read: bool = True) -> None:
+        """Note that these records are under way now and no others.
+
+        ``is_read``: the device computes them now; else they are to be read.
+        """
+        with self._lock:
+            self._now = [str(name) for name in names]
+            self._write(self._device if is_read else "")
+
+    def add(self, names: Sequence[Any]) -> None:
+        """Note of further records that are under way: they are to be read."""
+        with self._lock:
+            self._now += map(str, names)
+            self._write("")
+
+    def end(self, count: int) -> None:
+        """The first so many of the records that are under way are done; the next note has it."""
+        with self._lock:
+            del self._now[:count]
+
+    def _write(self, on: str) -> None:
+        """Note, with the device to blame for what happens to a single record; "": none."""
         if not self._has_names:
             return
-        document: dict[str, Any] = {"now": [str(name) for name in names], "on": self._device}
+        document: dict[str, Any] = {"now": self._now, "on": on}
         document["runs"] = [*self.unsure, self._run]
         if self.suspicious:
             document |= {"suspicious": sorted(self.suspicious), "deaths": self._deaths}
@@ -74,6 +102,13 @@ class Killed:
             document["deadly"] = self._deadly
         self._folder.write_running(document)
         self._written = True
+
+    def begin_first(self, rows: Rows | None, is_read: bool) -> None:
+        """Note of a record that is tried before all others, as :func:`first_record` tells it.
+
+        ``rows``: its row; None: none is under way.
+        """
+        self.begin([] if rows is None else [rows.table.column(0)[0].as_py()], is_read)
 
     def is_suspicious(self, name: Any) -> bool:
         """Whether a record was under way when a process ended."""
@@ -86,7 +121,7 @@ class Killed:
     def error_row(self, name: Any) -> dict[str, Any]:
         """The error of a record that is not tried again."""
         devices = self._deaths[str(name)]
-        return died_row(len(devices), self._exit, ", ".join(dict.fromkeys(devices)))
+        return died_row(len(devices), self._exit, ", ".join(dict.fromkeys(filter(None, devices))))
 
     def forget(self) -> None:
         """End of the suspicion: all of these records have answers."""
@@ -106,8 +141,8 @@ def died_row(deaths: int, how: str, on: str) -> dict[str, Any]:
     Args:
         deaths: How often.
         how: How, such as by which signal; empty: that is not known.
-        on: The device, or several.
+        on: The device, or several; empty: it was not computed then.
     """
+    who = f"the process that computed it on {on}" if on else _READ
     ended = f"ended {deaths} times" + (f" ({how})" if how else "")
-    message = f"the process that computed it on {on} {ended}"
-    return {"type": "ProcessDied", "message": message, "attempts": deaths}
+    return {"type": "ProcessDied", "message": f"{who} {ended}", "attempts": deaths}

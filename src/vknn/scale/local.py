@@ -104,19 +104,7 @@ class LocalRun(JobRun):
             is_sampled = bool(self.predictor.checked)
             writer = PartWriter(self.folder, checks.confirm, self.write, is_sampled)
             try:
-                self._phases(worker, layout, killed, checks, writer, pool)
-                checks.finish()
-                writer.flush()
-                killed.clear()
-            except JobError:
-                raise
-            except UnreadError:
-                writer.flush()  # raises where a check that is under way says that the device errs
-                raise
-            except BaseException:
-                with contextlib.suppress(Exception):
-                    writer.flush()
-                raise
+                self._carry_out(worker, layout, killed, checks, writer, pool)
             finally:
                 if checks.wrong:
                     self._suspect(writer.suspects(checks.trusted))
@@ -125,23 +113,48 @@ class LocalRun(JobRun):
                 self.outcome.uncount(writer.drop())  # what is not written is computed again
                 self._count(device, worker, checks, writer, begin)
 
+    def _carry_out(
+        self, worker: Worker, layout: JobLayout, killed: Killed, checks: DeviceChecks,
+        writer: PartWriter, pool: ThreadPoolExecutor,
+    ) -> None:  # fmt: skip
+        """Computing and writing of all records; where that ends early, of what was computed."""
+        try:
+            self._phases(worker, layout, killed, checks, writer, pool)
+            checks.finish()
+            writer.flush()
+            killed.clear()
+        except JobError:
+            raise
+        except UnreadError:
+            writer.flush()  # raises where a check that is under way says that the device errs
+            raise
+        except BaseException as error:
+            with contextlib.suppress(Exception):
+                writer.flush()
+            with contextlib.suppress(Exception):
+                if isinstance(error, KeyboardInterrupt):  # which is no record's fault
+                    killed.begin([])
+            raise
+
     def _phases(
         self, worker: Worker, layout: JobLayout, killed: Killed, checks: DeviceChecks,
         writer: PartWriter, pool: ThreadPoolExecutor,
     ) -> None:  # fmt: skip
-        """First what was computed when a process ended, record by record; then the rest."""
+        """First what was under way when a process ended, record by record; then the rest."""
+        killed.begin([])
         if killed.suspicious:
-            alone = self._batches(layout, pool, killed.is_suspicious, 1)
+            alone = self._batches(layout, pool, killed.is_suspicious, 1, killed)
             for batch in readable(alone):
                 if killed.is_deadly(batch.ids[0]):
                     row = killed.error_row(batch.ids[0])
                     self._finish(worker, layout, batch, [({}, row)], writer)
                     continue
+                batch.records = [_made(record) for record in batch.records]
                 killed.begin(batch.ids)
                 self._computed(worker, layout, [batch], killed, checks, writer)
             writer.flush()  # or a process that ends later would know nothing of these
             killed.forget()
-        batches = self._batches(layout, pool, lambda _: True, self.predictor.batch_size)
+        batches = self._batches(layout, pool, lambda _: True, self.predictor.batch_size, killed)
         with contextlib.closing(read_ahead(batches, _AHEAD)) as ahead:
             self._computed(worker, layout, ahead, killed, checks, writer)
 
@@ -165,11 +178,13 @@ class LocalRun(JobRun):
     ) -> int:
         """How many records one run is to compute, by the first batch."""
         size = self.predictor.batch_size
-        batches = self._batches(layout, pool, lambda name: not killed.is_suspicious(name), size)
+        batches = self._batches(
+            layout, pool, lambda name: not killed.is_suspicious(name), size, killed
+        )
         batch = next(readable(batches), None)
         if batch is None:
             return 1
-        records = [r.result() if isinstance(r, Future) else r for r in batch.records]
+        records = [_made(record) for record in batch.records]
         fill = filled_by([r for r in records if r.error is None], min(STACKED, size))
         for name, record in zip(batch.ids, records, strict=True):
             if record.error is None:
@@ -188,8 +203,12 @@ class LocalRun(JobRun):
         pool: ThreadPoolExecutor,
         wanted: Callable[[Any], bool],
         size: int,
+        killed: Killed,
     ) -> Iterator[RowBatch]:
-        """Batches of the records that are left and wanted, whose decoding has begun."""
+        """Batches of the records that are left and wanted, whose decoding has begun.
+
+        ``killed``: notes them before that; a record that ends processes is not decoded.
+        """
 
         def is_left(name: Any) -> bool:
             if self.only is not None and name not in self.only:
@@ -202,9 +221,11 @@ class LocalRun(JobRun):
         for number, rows in enumerate(found):
             name = f"{self.outcome.run}-{len(rows)}-{number}"
             ids = rows.table.column(self.predictor.id).to_pylist() if has_id else []
-            yield RowBatch(
-                rows, ids or list(range(len(rows))), records_of(layout, rows, pool), name
-            )
+            batch = RowBatch(rows, ids or list(range(len(rows))), [], name)
+            if not any(map(killed.is_deadly, ids)):
+                killed.add(batch.ids)
+                batch.records = records_of(layout, rows, pool)
+            yield batch
 
     def _computed(
         self,
@@ -224,9 +245,8 @@ class LocalRun(JobRun):
             begin = time.perf_counter()
             for batch in batches:
                 under_way.append(batch)
-                killed.begin([name for b in under_way for name in b.ids])
                 for record in batch.records:
-                    found = record.result() if isinstance(record, Future) else record
+                    found = _made(record)
                     waited += time.perf_counter() - begin
                     yield found
                     begin = time.perf_counter()
@@ -245,6 +265,7 @@ class LocalRun(JobRun):
             if is_whole := len(batch.done) == len(batch.records):
                 under_way.popleft()
                 self._finish(worker, layout, batch, batch.done, writer)
+                killed.end(len(batch.ids))
             patience = TELL_SECONDS if is_whole else _SLOW_BATCH_SECONDS
             if self.tell is not None and time.perf_counter() > told + patience:
                 told = time.perf_counter()
@@ -283,10 +304,7 @@ class LocalRun(JobRun):
         None where there is none; why the first one cannot is noted then.
         """
 
-        def begin(rows: Rows | None) -> None:
-            if killed is not None:
-                killed.begin([] if rows is None else [rows.table.column(0)[0].as_py()])
-
+        begin = None if killed is None else killed.begin_first
         is_fixed = all(is_known(column, self.schema, self.source) for column in layout.inputs)
         found = first_record(worker, layout, self._singly(layout, killed), is_fixed, begin)
         if isinstance(found, Exception):
@@ -320,6 +338,11 @@ class LocalRun(JobRun):
         device.checks, device.largest_error = checks.count, checks.largest
         device.retired = checks.wrong or None
         self.outcome.writing += writer.seconds
+
+
+def _made(record: Future[Record] | Record) -> Record:
+    """A record, once it is decoded."""
+    return record.result() if isinstance(record, Future) else record
 
 
 def _retired(device: str, records: Sequence[str]) -> str:

@@ -21,12 +21,14 @@ from vknn.scale.doubles import drop_doubles
 from vknn.scale.folder import Folder
 from vknn.scale.held_workers import HeldWorkers
 from vknn.scale.job_run import TELL_SECONDS, JobRun
+from vknn.scale.killed import Killed
 from vknn.scale.layout import JobLayout
 from vknn.scale.optional import arrow, arrow_part, ray_module
-from vknn.scale.options import BATCH, DEVICE, ERROR, Predictor
+from vknn.scale.options import BATCH, DEVICE, ERROR, NUMPY, Predictor
 from vknn.scale.outcome import JobError
 from vknn.scale.ray_noise import quiet_data
 from vknn.scale.ray_sources import dataset_of, left_of, undone_of
+from vknn.scale.ray_worker import Setup
 from vknn.scale.reading import Rows, read
 from vknn.scale.report import DeviceReport
 from vknn.scale.sources import PARQUET
@@ -78,11 +80,13 @@ class RayRun(JobRun):
             self._checkpoint(),
         ):  # fmt: skip
             counts = (self.outcome.total, self.outcome.rows, self.outcome.errors_now)
-            setup, pool = prepared(
-                self.predictor, None, source=self.source, stored=self.stored, singly=self._singly,
-                schema=self.schema, bound=self.bound, counts=counts, stacked=self.stacked,
-                is_resumed=is_resumed, notes=self.outcome.notes,
-            )  # fmt: skip
+            with self._first_noted() as killed:
+                setup, pool = prepared(
+                    self.predictor, None, source=self.source, stored=self.stored,
+                    singly=partial(self._singly, killed), begin=killed.begin_first,
+                    schema=self.schema, bound=self.bound, counts=counts, stacked=self.stacked,
+                    is_resumed=is_resumed, notes=self.outcome.notes,
+                )  # fmt: skip
             self._remember = partial(remember, setup.layout)
             self._remember()
             # Devices need not wait for a large block: Ray's own are 128 MiB, some 200 pictures.
@@ -95,32 +99,35 @@ class RayRun(JobRun):
                 left, setup.layout.read, self.schema, batch, setup.keeper,
                 undone_of(left, self.done), setup.portions.block_rows,
             )  # fmt: skip
-            dataset = staged(read_from, setup, pool)
-            is_whole = False
-            try:
-                with HeldWorkers(ray, setup.keeper) as workers, self._told(ray, setup.keeper):
-                    dataset.write_parquet(
-                        self.folder.path,
-                        filesystem=self.folder.filesystem,
-                        min_rows_per_file=setup.portions.file_rows,
-                        filename_provider=_filenames(self._prefix),
-                    )
-                    workers.finish()
-                self.recount()
-                self._finish_checks(ray, setup.keeper, self.outcome.rows)
-                is_whole = True
-            except Exception as error:
-                raise self._failure(ray, setup.keeper, error) from None
-            finally:
-                with contextlib.suppress(Exception):  # the keeper went with the cluster
-                    self._take(ray.get(setup.keeper.state.remote(), timeout=_STOP_SECONDS))
-                    end_keeper(ray, setup.keeper)
-                self._note_suspects()
-                if not is_whole:
-                    self.recount()
+            self._write(ray, setup, staged(read_from, setup, pool))
         self._complete()
         if problems := self._state.get("unread"):
             raise UnreadError(problems)
+
+    def _write(self, ray: Any, setup: Setup, dataset: Any) -> None:
+        """Computing and writing of a dataset; what the keeper knows then becomes the outcome."""
+        keeper, is_whole = setup.keeper, False
+        try:
+            with HeldWorkers(ray, keeper) as workers, self._told(ray, keeper):
+                dataset.write_parquet(
+                    self.folder.path,
+                    filesystem=self.folder.filesystem,
+                    min_rows_per_file=setup.portions.file_rows,
+                    filename_provider=_filenames(self._prefix),
+                )
+                workers.finish()
+            self.recount()
+            self._finish_checks(ray, keeper, self.outcome.rows)
+            is_whole = True
+        except Exception as error:
+            raise self._failure(ray, keeper, error) from None
+        finally:
+            with contextlib.suppress(Exception):  # the keeper went with the cluster
+                self._take(ray.get(keeper.state.remote(), timeout=_STOP_SECONDS))
+                end_keeper(ray, keeper)
+            self._note_suspects()
+            if not is_whole:
+                self.recount()
 
     @property
     def _prefix(self) -> str:
@@ -148,9 +155,26 @@ class RayRun(JobRun):
         if state["failure"]:
             raise JobError(state["failure"])
 
-    def _singly(self, layout: JobLayout) -> Iterator[Rows]:
+    @contextlib.contextmanager
+    def _first_noted(self) -> Iterator[Killed]:
+        """Block in which first records are tried in this process; at its end notes are as before.
+
+        One that ends the process is left to those of workers, when the job is run again.
+        """
+        before = self.folder.running()
+        killed = Killed(self.folder, NUMPY, self.predictor.id is not None, self.outcome.run)
+        try:
+            yield killed
+        finally:
+            self.folder.write_running(before)
+
+    def _singly(self, killed: Killed, layout: JobLayout) -> Iterator[Rows]:
         """The rows that are left, each by itself; the first ones where columns are known."""
-        wanted = None if self.predictor.id is None else lambda name: name not in self.done
+
+        def is_wanted(name: Any) -> bool:
+            return name not in self.done and not killed.is_suspicious(name)
+
+        wanted = None if self.predictor.id is None else is_wanted
         rows = read(self.source, layout.read, 1, wanted)
         return rows if self.stored is None else itertools.islice(rows, FIRST_ROWS)
 
@@ -289,6 +313,7 @@ class RayRun(JobRun):
                     f"first row of each is kept"
                 )
         _remove_folder(self.folder)
+        self.folder.write_running({})
 
     def _ids(self, name: str) -> list[Any]:
         parts = self.folder.parts()

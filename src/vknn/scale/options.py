@@ -139,6 +139,9 @@ class Predictor:
         own = [name for name in (self.id, *self.keep) if name is not None]
         if twice := sorted({name for name in own if own.count(name) > 1} - {self.id}):
             raise InputError(f"keep names {', '.join(twice)} twice")
+        outputs = self.outputs or ()
+        if twice := sorted({name for name in outputs if outputs.count(name) > 1}):
+            raise InputError(f"outputs names {', '.join(twice)} twice")
         if taken := [name for name in own if name in RESERVED]:
             raise InputError(
                 f"column {taken[0]!r} cannot be kept: answers have a column of this name "

@@ -44,7 +44,7 @@ def packed(table: Any, inputs: Sequence[str], records: Sequence[Record]) -> Any:
         table = table.append_column(f"{PREFIX}{name}", pa.array(cells, _cell_type(pa)))
     places = [None if r.placement is None else _flat(r.placement) for r in records]
     table = table.append_column(_PLACEMENT, pa.array(places, pa.list_(pa.float64())))
-    errors = [None if r.error is None else error_row(r.error, 1) for r in records]
+    errors = [None if r.error is None else error_row(r.error, r.attempts + 1) for r in records]
     return table.append_column(_ERROR, pa.array(errors, error_type()))
 
 
@@ -59,7 +59,8 @@ def unpacked(table: Any, inputs: Sequence[str]) -> Iterator[Record]:
     places, errors = table.column(_PLACEMENT).to_pylist(), table.column(_ERROR).to_pylist()
     for number, (place, error) in enumerate(zip(places, errors, strict=True)):
         if error is not None:
-            yield Record(error=DecodeError(error["type"], error["message"]))
+            told = DecodeError(error["type"], error["message"])
+            yield Record(error=told, attempts=error["attempts"] - 1)
             continue
         feeds = {name: _array(column[number]) for name, column in zip(inputs, columns, strict=True)}
         yield Record(feeds, None if place is None else _placement(place))

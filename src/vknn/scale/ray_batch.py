@@ -10,9 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vknn.scale.layout import JobLayout
+from vknn.scale.optional import arrow
 from vknn.scale.packed import is_packed, unpacked
 from vknn.scale.records import Record, cells_of, record_of
 from vknn.scale.report import WorkTimes
+
+#: Those of a record's row, and its error.
+Cells = tuple[dict[str, Any], dict[str, Any] | None]
 
 
 @dataclass
@@ -27,6 +31,7 @@ class RayBatch:
             computed.
         name: Its name in answers.
         cells: Of each record, those of its row, and its error.
+        tables: Of each record, that of its answer; None where records are not computed one by one.
         device: Where it was computed.
         times: Account of that.
     """
@@ -36,7 +41,8 @@ class RayBatch:
     key: str = ""
     records: list[Record] | None = None
     name: str = ""
-    cells: list[tuple[dict[str, Any], dict[str, Any] | None]] = field(default_factory=list)
+    cells: list[Cells] = field(default_factory=list)
+    tables: list[Any] | None = None
     device: str = ""
     times: WorkTimes = field(default_factory=WorkTimes)
 
@@ -58,11 +64,7 @@ class BatchReader:
 
         Records that have no names are named by their numbers.
         """
-        if self._id is None:
-            return RayBatch(table, list(range(table.num_rows)), f"{owner}:{_digest(table)}")
-        names = table.column(self._id).to_pylist()
-        digest = hashlib.blake2b(repr(names).encode(), digest_size=16).hexdigest()
-        return RayBatch(table, names, f"{owner}:{digest}")
+        return RayBatch(table, *named(table, self._id, owner))
 
     def read(self, batch: RayBatch) -> list[Record]:
         """All records of a batch, which has them then."""
@@ -83,11 +85,46 @@ class BatchReader:
 
     def answers(self, batch: RayBatch) -> Any:
         """Table of a batch that was computed."""
-        cells = batch.cells
+        if batch.tables is not None:
+            return arrow().concat_tables(batch.tables)
+        return self._table(batch, batch.table, batch.cells)
+
+    def add_answer(self, batch: RayBatch) -> None:
+        """Table of the last record of a batch that was computed, by itself."""
+        assert batch.tables is not None
+        row = batch.table.slice(len(batch.cells) - 1, 1)
+        batch.tables.append(self._table(batch, row, batch.cells[-1:]))
+
+    def _table(self, batch: RayBatch, source: Any, cells: Sequence[Cells]) -> Any:
         return self._layout.table(
-            batch.table, [row for row, _ in cells], [error for _, error in cells],
+            source, [row for row, _ in cells], [error for _, error in cells],
             [batch.device] * len(cells), batch.name,
         )  # fmt: skip
+
+
+def named(table: Any, id_column: str | None, owner: str) -> tuple[Sequence[Any], str]:
+    """Names of a table's records, and a key that tells it from the owner's others."""
+    if id_column is None:
+        return range(table.num_rows), f"{owner}:{_digest(table)}"
+    names = table.column(id_column).to_pylist()
+    digest = hashlib.blake2b(repr(names).encode(), digest_size=16).hexdigest()
+    return names, f"{owner}:{digest}"
+
+
+def hopeless(names: Sequence[Any], has_names: bool, deaths: int, how: str) -> str:
+    """Reason to end a job at a batch at none of whose records by itself processes ended.
+
+    Args:
+        names: Of its records.
+        has_names: Whether these are the source's.
+        deaths: How often processes ended.
+        how: How the last one did; empty: that is not known.
+    """
+    told = f", {names[0]!r} to {names[-1]!r}" if has_names else ""
+    return (
+        f"{deaths} processes ended{how and f' ({how})'} at a batch of {len(names)} records{told}, "
+        "and at none of them by itself: a smaller batch size may pass"
+    )
 
 
 def _digest(table: Any) -> str:

@@ -19,6 +19,7 @@ from vknn.host_memory import peak_memory
 from vknn.runtime import devices
 from vknn.scale.accelerators import assigned_device
 from vknn.scale.attempt_note import AttemptNote
+from vknn.scale.attempts import MOST_BATCH_DEATHS
 from vknn.scale.checking import WrongDeviceError
 from vknn.scale.exit_note import ExitNote
 from vknn.scale.idle_time import IdleTime
@@ -31,7 +32,7 @@ from vknn.scale.optional import ray_module
 from vknn.scale.options import NUMPY, Predictor
 from vknn.scale.outcome import JobError, last_error
 from vknn.scale.portions import USUAL, Portions
-from vknn.scale.ray_batch import BatchReader, RayBatch
+from vknn.scale.ray_batch import BatchReader, Cells, RayBatch, hopeless
 from vknn.scale.ray_metrics import WorkerMetrics
 from vknn.scale.records import Record
 from vknn.scale.worker import Worker, device_name
@@ -49,7 +50,6 @@ _STACKED_SECONDS = 60.0
 _LEASE_SECONDS = 20.0
 #: Those of this process.
 _here: weakref.WeakSet[BatchActor] = weakref.WeakSet()
-_Cells = list[tuple[dict[str, Any], dict[str, Any] | None]]
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,10 @@ class BatchActor:
         self._note, self._exit = AttemptNote(self._actor), ExitNote(self._actor)
         # A process that follows one which ended waits for the keeper before it computes: some of
         # its batches were tried. Of the first one none was, and its note is enough.
-        self._waits = bool(self._keeper.ask("arrive", self._actor, self._note.taken()))
+        arrived = self._keeper.ask("arrive", self._actor, self._note.taken())
+        if arrived["failure"]:
+            raise JobError(arrived["failure"])
+        self._waits = bool(arrived["again"])
         self._worker = self._opened()
         self._idle = IdleTime()
         _here.add(self)
@@ -122,14 +125,17 @@ class BatchActor:
         with self._idle.batch() as waited, whole:
             batch = self._reader.batch(table, self._actor)
             if not careful:
+                self._begin_note(batch.key)
                 self._reader.read(batch)
             with self._turn:
                 self._attempt(batch)
                 made = self._reader.answers(batch) if careful else None
                 self._checks.unsure.append(batch.name)
                 self._end(batch, waited)
-                self._note.clear()
-            return self._reader.answers(batch) if made is None else made
+            if made is None:
+                made = self._reader.answers(batch)
+                self._note.end(batch.key)
+            return made
 
     def finish(self) -> None:
         """Wait for the checks that are under way, and tell what came of them."""
@@ -152,38 +158,41 @@ class BatchActor:
         with contextlib.suppress(Exception):
             self._worker.close()
 
+    def _begin_note(self, key: str) -> None:
+        """Note of a batch on this machine; where none can be the keeper is waited for."""
+        if not self._note.begin(key):
+            self._note.close()
+            self._waits = True
+
     def _attempt(self, batch: RayBatch) -> None:
-        """Computing of a batch, from the note that it is begun; it is this thread's turn."""
+        """Computing of a batch, of which the keeper is told; it is this thread's turn."""
         self._number += 1
         batch.name = f"{self._name}-{self._number}"
-        told, alone = self._sent_begin(batch.key), False
+        told, alone = self._sent_begin(batch.key, self._waits), False
         if self._waits:
-            alone, told = self._may_begin(batch.key, told), None
+            alone, told = self._may_begin(batch, told), None
         while True:
             worker, before = self._worker, self._worker.times()
+            batch.device = worker.device
             try:
-                batch.cells = self._computed(batch, alone)
+                self._compute(batch, alone)
                 self._checks.collect(worker, _MOST_CHECKS)
                 if told is not None:
-                    alone, told = self._may_begin(batch.key, told), None
+                    alone, told = self._may_begin(batch, told), None
                 if worker is self._worker:
                     break
             except WrongDeviceError:
                 self._move()
-                alone = self._may_begin(batch.key, self._sent_begin(batch.key, at_once=True))
+                alone = self._may_begin(batch, self._sent_begin(batch.key, at_once=True))
                 told = None
-        batch.device, batch.times = worker.device, worker.times().since(before)
+        batch.times = worker.times().since(before)
         batch.records = None  # while answers are made, those of the next batch take memory, too
 
-    def _sent_begin(self, key: str, at_once: bool = False) -> Any:
+    def _sent_begin(self, key: str, at_once: bool) -> Any:
         """Reference of the keeper's answer; None where it need not be asked yet."""
-        device = self._worker.device
-        if not self._waits and not self._note.write(device, key):
-            self._note.close()
-            self._waits = True
-        return self._keeper.begin(device, device_name(self._worker), key, at_once or self._waits)
+        return self._keeper.begin(self._worker.device, device_name(self._worker), key, at_once)
 
-    def _may_begin(self, key: str, told: Any) -> bool:
+    def _may_begin(self, batch: RayBatch, told: Any) -> bool:
         """Whether the batch is to be computed record by record; another device is taken if need be.
 
         A worker that was told to leave its device and has no other computes with NumPy. Raises
@@ -193,43 +202,57 @@ class BatchActor:
             found = self._keeper.answer(told)
             if found["failure"]:
                 raise JobError(found["failure"])
+            if found["deaths"] >= MOST_BATCH_DEATHS:
+                has_names = self._predictor.id is not None
+                text = hopeless(batch.names, has_names, found["deaths"], self._exit.last)
+                self._keeper.ask("fail", text)
+                raise JobError(text)
             if found["retired"] is None:
                 return bool(found["alone"])
             if found["wrong"]:  # as another worker found that shares it
                 self._keeper.ask("suspect", self._worker.device, self._checks.unsure)
             self._move()
-            told = self._sent_begin(key, at_once=True)
+            told = self._sent_begin(batch.key, at_once=True)
 
-    def _computed(self, batch: RayBatch, alone: bool) -> _Cells:
-        """Cells of a batch's records. ``alone``: they are read and computed one by one."""
-        cells: _Cells = []
+    def _compute(self, batch: RayBatch, alone: bool) -> None:
+        """Cells of a batch's records. ``alone``: computed one by one, with tables of their own."""
+        batch.cells, batch.tables = [], [] if alone else None
         try:
-            if not alone:
-                records = self._reader.read(batch) if batch.records is None else batch.records
-                found = self._worker.results(records)
-                for name, (record, one) in zip(batch.names, found, strict=True):
-                    cells.append(self._cell(name, record, one, batch.name))
-                return cells
-            for name, row in zip(batch.names, self._reader.rows(batch), strict=True):
-                key = f"{batch.key}:{len(cells)}"
-                deaths = self._keeper.ask("begin_record", self._worker.device, key)
-                if deaths >= MOST_DEATHS:
-                    on = self._keeper.ask("deadly_devices", key)
-                    cells.append(({}, died_row(deaths, self._exit.last, " and ".join(on))))
-                    continue
-                for record, one in self._worker.results([self._reader.record(row)]):
-                    cells.append(self._cell(name, record, one, batch.name))
-                self._keeper.send("end_record", key)
+            if alone:
+                self._compute_singly(batch)
+                return
+            records = self._reader.read(batch) if batch.records is None else batch.records
+            for name, (record, one) in zip(batch.names, self._worker.results(records), strict=True):
+                batch.cells.append(self._cell(name, record, one, batch.name))
         except (DeviceLostError, DeviceTimeoutError) as error:
             self._exit.say(" ".join(f"{type(error).__name__}: {error}".split()))
             # Opened anew in vain. Ray restarts the actor, if need be elsewhere, and the keeper
             # counts; an error would end the job.
             os._exit(1)
-        return cells
 
-    def _cell(
-        self, name: Any, record: Record, found: Any, batch: str
-    ) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    def _compute_singly(self, batch: RayBatch) -> None:
+        """Each record read, computed and made a table of, of which the keeper knows all the time.
+
+        One at which two processes ended becomes an error.
+        """
+        for number, (name, row) in enumerate(
+            zip(batch.names, self._reader.rows(batch), strict=True)
+        ):
+            key = f"{batch.key}:{number}"
+            deaths = self._keeper.ask("begin_record", "", key)
+            if deaths >= MOST_DEATHS:
+                on = self._keeper.ask("deadly_devices", key)
+                batch.cells.append(({}, died_row(deaths, self._exit.last, " and ".join(on))))
+            else:
+                record = self._reader.record(row)
+                self._keeper.ask("begin_record", batch.device, key)
+                for made, one in self._worker.results([record]):
+                    batch.cells.append(self._cell(name, made, one, batch.name))
+                self._keeper.ask("begin_record", "", key)
+            self._reader.add_answer(batch)
+            self._keeper.ask("end_record", key)
+
+    def _cell(self, name: Any, record: Record, found: Any, batch: str) -> Cells:
         """Cells of a row and its error; a sample is sent to be computed with NumPy."""
         row = self._worker.row(self._setup.layout, record, found)
         if row[1] is None:
@@ -238,6 +261,11 @@ class BatchActor:
 
     def _opened(self) -> Worker:
         """A worker on a device that may be used and computes right."""
+        worker = self._worker = self._opened_and_tried()
+        self._keeper.ask("opened", self._actor)
+        return worker
+
+    def _opened_and_tried(self) -> Worker:
         while True:
             worker = self._worker = self._opened_once()
             if self._setup.example is None:

@@ -101,6 +101,8 @@ def find_source(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     texts = [os.fspath(item) for item in items]
     if not texts:
         raise InputError("the source is an empty list: give files, a folder or a pattern")
+    if "" in texts:
+        raise InputError("a source has no name: give files, a folder or a pattern")
     found: dict[str, int] = {}
     filesystem = None
     aside: list[str] = []
@@ -117,8 +119,9 @@ def find_source(given: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
             raise InputError(f"{path!r}: its name is no text (UTF-8), and names are ids: rename it")
     kinds = {_kind(path) or f"others ({path})": None for path in found}
     if len(kinds) != 1 or not kinds.keys() <= _KINDS:
+        where = texts[0] if len(texts) == 1 else "the source"
         raise InputError(
-            f"{texts[0]} holds {' and '.join(sorted(kinds)[:3])}: a job reads files of one "
+            f"{where} holds {' and '.join(sorted(kinds)[:3])}: a job reads files of one "
             "kind; a pattern such as '*.jpg' says which"
         )
     (kind,) = kinds
@@ -274,16 +277,23 @@ def _local_files(path: str, aside: list[str]) -> dict[str, int]:
         if not os.path.isfile(path):  # such as a pipe, at which reading would wait for ever
             raise InputError(f"{path} is neither a file nor a folder")
         return {path: os.path.getsize(path)}
-    every, begin = _walked(path), len(path)
-    inside = {p: size for p, size in every if _is_meant(p[begin:].lstrip("/"), aside)}
+    inside = {}
+    for place, size in _walked(path):
+        name = place[len(path) :].lstrip("/")
+        if not _is_meant(name, aside):
+            continue
+        if size is None:
+            aside.append(name)
+        else:
+            inside[place] = size
     return _some(inside, path)
 
 
-def _walked(folder: str) -> Iterator[tuple[str, int]]:
+def _walked(folder: str) -> Iterator[tuple[str, int | None]]:
     """Files of a folder, of those in it and of those that links in it lead to, with their bytes.
 
     A link to nothing is a file of 0 bytes: a record that cannot be read. One to a folder that leads
-    there is left out: it would go round for ever.
+    there is left out: it would go round for ever. What is no plain file, such as a pipe, has None.
     """
     left: list[tuple[str, frozenset[tuple[int, int]]]] = [(folder, frozenset())]
     while left:
@@ -304,7 +314,9 @@ def _walked(folder: str) -> Iterator[tuple[str, int]]:
                 continue
             if stat.S_ISREG(state.st_mode):
                 yield entry.path, state.st_size
-            elif not stat.S_ISDIR(state.st_mode) or entry.name.startswith("."):
+            elif not stat.S_ISDIR(state.st_mode):
+                yield entry.path, None
+            elif entry.name.startswith("."):
                 continue
             elif (state.st_dev, state.st_ino) not in above:
                 left.append((entry.path, above))
@@ -347,7 +359,10 @@ def _aside_text(aside: Sequence[str]) -> str:
     if not aside:
         return ""
     others = "file is" if len(aside) == 1 else "files are"
-    return f"{len(aside)} {others} no record by the ending of the name, such as {min(aside)!r}"
+    return (
+        f"{len(aside)} {others} no record by the ending of the name, or no plain file, such as "
+        f"{min(aside)!r}"
+    )
 
 
 def _once(files: Mapping[str, int]) -> dict[str, int]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -22,11 +21,10 @@ from vknn.scale.lease import Leases
 from vknn.scale.model_files import contents_of
 from vknn.scale.optional import arrow, ray_module
 from vknn.scale.options import NUMPY, Predictor, predictor_of
-from vknn.scale.packed import READ_ERROR, packed
 from vknn.scale.portions import USUAL, most_bytes, portions_of
+from vknn.scale.ray_decoding import decode_stage
 from vknn.scale.ray_worker import BatchActor, Setup
 from vknn.scale.reading import Rows
-from vknn.scale.records import Record, cells_of, record_of
 from vknn.scale.shares import ErrorBound
 from vknn.scale.sources import RecordSource, check_in_all
 from vknn.scale.worker import Worker, run_layers
@@ -74,7 +72,7 @@ def staged(dataset: Any, setup: Setup, pool: Pool) -> Any:
     if any(column.may_be_picture for column in layout.inputs):
         dataset = dataset.map_batches(
             decode_stage,
-            fn_kwargs={"layout": layout},
+            fn_kwargs={"layout": layout, "id_column": setup.predictor.id, "keeper": setup.keeper},
             batch_format="pyarrow",
             batch_size=setup.predictor.batch_size,
             # Ray makes one stage of two that ask for the same: pictures would wait for the device.
@@ -111,6 +109,7 @@ def prepared(
     source: RecordSource | None = None,
     stored: Mapping[str, Any] | None = None,
     singly: Callable[[JobLayout], Iterable[Rows]] | None = None,
+    begin: Callable[[Rows | None, bool], None] | None = None,
     schema: Mapping[str, Any] | None = None,
     bound: ErrorBound | None = None,
     counts: tuple[int | None, int, int] = (None, 0, 0),
@@ -127,6 +126,7 @@ def prepared(
         stored: The outputs' columns as an earlier run wrote them.
         singly: Gives the rows with some columns, each by itself, for a first record to be found;
             None: the first ones of the dataset.
+        begin: Told of these, as of :func:`first_record`.
         schema: The columns of the records; None: those of the first rows.
         bound: How many records may fail.
         counts: Records of the source (None: not known), those that have rows, and their errors.
@@ -151,7 +151,7 @@ def prepared(
             check_in_all(source, layout.read)
         example: tuple[dict[str, Any], dict[str, Any] | None] | None = None
         fixed = all(is_known(column, dict(schema), source) for column in layout.inputs)
-        found = first_record(worker, layout, singly(layout), fixed)
+        found = first_record(worker, layout, singly(layout), fixed, begin)
         portions = USUAL
         if isinstance(found, FirstRecord):
             layout = found.layout
@@ -199,24 +199,6 @@ def _singly(table: Any, layout: JobLayout) -> Iterator[Rows]:
     """The rows of a table, each by itself, with the columns that are read."""
     own = table.select(list(layout.read))
     return (Rows(own.slice(number, 1)) for number in range(table.num_rows))
-
-
-def decode_stage(table: Any, layout: JobLayout) -> Any:
-    """A table whose pictures are decoded: what is kept, and packed records."""
-    rows = zip(*(list(cells_of(table.column(c.column))) for c in layout.inputs), strict=True)
-    unread: list[str | None] = [None] * table.num_rows
-    if READ_ERROR in table.column_names:
-        unread = table.column(READ_ERROR).to_pylist()
-
-    def made(row: Sequence[Any], problem: str | None) -> Record:
-        if problem is not None:
-            return Record(error=InputError(problem))
-        return record_of(layout.inputs, row)
-
-    with ThreadPoolExecutor(2, "vknn-decode") as pool:
-        records: Sequence[Record] = list(pool.map(made, rows, unread))
-    names = [column.form.spec.name for column in layout.inputs]
-    return packed(table.select(list(layout.kept)), names, records)
 
 
 class _Fetch:

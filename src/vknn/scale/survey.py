@@ -249,6 +249,8 @@ def _of_arrays(source: RecordSource, kept: Sequence[str]) -> Survey:
     own = OWN_ID[ARRAYS]
     types, count = _Types([name for name in kept if name != own]), 0
     for path, heads in _each(source, heads_of):
+        if own in heads:
+            raise InputError(f"{path}: the column {own!r} names records: rename that array")
         types.meet({name: array_type(*head) for name, head in heads.items()}, path)
         count += row_count({name: shape for name, (shape, _) in heads.items()}, path)
     return Survey(types.noted(source), {own: arrow().string(), **types.schema}, count)

@@ -200,11 +200,6 @@ class Worker:
             found.busy += self._host_busy
         return found
 
-    @property
-    def busy(self) -> float:
-        """Seconds in which its device computed so far."""
-        return self.times().busy
-
     def idle(self, seconds: float) -> None:
         """Note of time that it waited for inputs while it was asked for answers."""
         self._host_busy -= seconds
