@@ -33,6 +33,7 @@ typedef struct bundle { /* typed views into the file; a section that is missing 
 #define MOST_PORTS 1024 /* of a plan; and bytes of a name: ports are looked for one by one */
 #define MOST_SLOTS 32 /* of a pipeline, as these are */
 #define MOST_CONSTANTS 128
+#define MOST_FUNCTIONS 1024 /* of a module */
 #define MOST_IDS (1u << 18) /* of a module: drivers make a table of them */
 enum { UNIFORM_TEXEL = 4, STORAGE_TEXEL = 5, STORAGE_BUFFER = 7 }; /* VkDescriptorType */
 
@@ -410,15 +411,19 @@ static int is_whole(const uint32_t *w) {
 
 /* No function is there twice or calls itself: drivers put called ones in place of their calls, without end. */
 static vknn_status check_calls(bundle *b, const vkb_module *m, const uint32_t *body, uint32_t entry) {
-    const uint32_t *end = words_of(b, m) + m->nbytes / 4, *own = body, *most;
-    uint32_t mains = 0;
+    const uint32_t *end = words_of(b, m) + m->nbytes / 4;
+    uint32_t functions[MOST_FUNCTIONS], count = 0, behind = 0, mains = 0;
     EACH_OP(w, body, end) {
-        uint32_t op = *w & 0xffff, id = op == 54 ? w[2] : *w >> 16 > 3 ? w[3] : entry, found = 0;
-        if (op != 54 && op != 57) continue; /* OpFunction, OpFunctionCall */
-        if (op == 54) own = w, mains += id == entry;
-        most = op == 57 && own[2] == entry ? end : own;
-        NEED(m, nbytes, (b->visits += (uint64_t)(most - body)) < MOST_VISITS);
-        EACH_OP(f, body, most) found |= (*f & 0xffff) == 54 && f[2] == id;
+        if ((*w & 0xffff) != 54) continue; /* OpFunction */
+        NEED_THAT(m, offset, count < MOST_FUNCTIONS, "that its functions are 1024 at most");
+        functions[count++] = w[2], mains += w[2] == entry;
+    }
+    EACH_OP(w, body, end) {
+        uint32_t op = *w & 0xffff, id = op == 54 ? w[2] : *w >> 16 > 3 ? w[3] : entry, found = 0, most;
+        if (op != 54 && op != 57) continue; /* OpFunctionCall */
+        most = op == 54 ? behind++ : functions[behind - 1] == entry ? count : behind - 1;
+        NEED(m, nbytes, (b->visits += most) < MOST_VISITS);
+        for (uint32_t i = 0; i < most; i++) found |= functions[i] == id;
         NEED_THAT(m, offset, op == 54 ? !found : found && id != entry,
                   "that each function is there once and calls those in front of it, main all others");
     }
@@ -504,6 +509,7 @@ static vknn_status check_pipeline(bundle *b, const vkb_pipeline *p) {
     const vkb_module *module = b->modules + p->module;
     const uint32_t *words = words_of(b, module), *end = words + module->nbytes / 4;
     uint32_t size[3], local[3] = {0}, built_in = 0;
+    const uint32_t *word = NULL; /* the last specialized one */
     shader s = {b, words + 5, words + 5, 0};
     NEED(p, module, (b->visits += module->nbytes / 4) < MOST_VISITS);
     while (s.body < end && (*s.body & 0xffff) != 54) s.body += *s.body >> 16; /* OpFunction */
@@ -515,8 +521,10 @@ static vknn_status check_pipeline(bundle *b, const vkb_pipeline *p) {
         const char *fault = NULL;
         if ((*w & 0xffff) == 59) fault = *w >> 16 < 4 ? "that variables are whole" : fault_of(&s, p, w);
         NEED_THAT(p, module, !fault, fault);
-        NEED_THAT(p, module, (*w & 0xffff) != 50 || (*w == OP(4, 50) && type_bytes(&s, w[1]) == 4),
+        NEED_THAT(p, module, (*w & 0xffff) != 50 || (*w == OP(4, 50)
+                  && ((word && word[1] == w[1]) || type_bytes(&s, w[1]) == 4)),
                   "that specialized words have 32 bits");
+        if (*w == OP(4, 50)) word = w;
         if (*w == OP(6, 16) && w[2] == 17 && !built_in) memcpy(local, w + 3, sizeof local); /* LocalSize */
         if (*w == OP(4, 71) && w[2] == 11 && w[3] == 25) { /* BuiltIn WorkgroupSize, which stands above it */
             const uint32_t *all = made(&s, w[1]);

@@ -10,6 +10,7 @@ from tests.bundle.changes import (
     grown,
     header,
     long_name,
+    many_functions,
     nothing,
     put,
     shorter,
@@ -206,6 +207,7 @@ CASES: dict[str, tuple[Change, str]] = {
         both(swapped(FUNCTIONS[1], op(54, 2, 55, 0, 3)), swapped(FUNCTIONS[2], FUNCTIONS[1])),
         "modules 0 offset: 0",
     ),
+    "functions, many": (many_functions, "modules 0 offset"),
     "function twice": (swapped(FUNCTIONS[1], FUNCTIONS[2]), "modules 0 offset: 0"),
     "main is no function": (
         both(
@@ -222,6 +224,10 @@ CASES: dict[str, tuple[Change, str]] = {
             op(22, 6, 16) + op(50, 6, 7, 0) + nothing(4),
             1,
         ),
+        "pipelines 1 module: 1",
+    ),
+    "words of no type": (
+        swapped(op(22, 6, 32) + op(32, 7, 1, 6), op(50, NONE, 7, 0) + nothing(3), 1),
         "pipelines 1 module: 1",
     ),
     "size of four": (

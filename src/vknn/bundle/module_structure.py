@@ -14,8 +14,8 @@ from vknn.errors import ShaderError
 from vknn.runtime.spirv import words
 from vknn.runtime.spirv.sweep import instruction_starts
 
-#: Capabilities of a module, and ids, of which drivers make a table, at most.
-MOST_CAPABILITIES, MOST_IDS = 64, 1 << 18
+#: Capabilities of a module, functions, and ids, of which drivers make a table, at most.
+MOST_CAPABILITIES, MOST_FUNCTIONS, MOST_IDS = 64, 1024, 1 << 18
 _VERSIONS = range(0x10000, 0x10601)
 # Opcodes.
 _LINE, _IMPORT, _MEMORY_MODEL, _ENTRY_POINT, _MODE, _CAPABILITY = 8, 11, 14, 15, 16, 17
@@ -135,26 +135,23 @@ def _declares(code: _Code) -> np.ndarray:
 def _check_calls(code: _Code, entry: int) -> int:
     """Check that functions call those in front of them, and ``entry`` all others.
 
-    How many words a runner looks at: for each function and call those of all that may be called.
+    How many words a runner looks at: for each function and call the ids of all that may be called.
     """
-    numbers = code.of(words.FUNCTION, _CALL)
-    first, seen = int(code.starts[numbers[0]]), 0
-    functions = {code.operands(n)[1] for n in code.of(words.FUNCTION)}
-    own, begin = None, first
-    in_front = set[int | None]()
-    for number in numbers:
+    functions = [code.operands(n)[1] for n in code.of(words.FUNCTION)]
+    if len(functions) > MOST_FUNCTIONS:
+        raise ShaderError(f"has more than {MOST_FUNCTIONS} functions")
+    seen, behind = 0, 0
+    for number in code.of(words.FUNCTION, _CALL):
         operands = code.operands(number)
         if code.kinds[number] == words.FUNCTION:
-            in_front.add(own)
-            own, begin = operands[1], int(code.starts[number])
-            good, end = own not in in_front, begin
+            known, behind = functions[:behind], behind + 1
+            good = operands[1] not in known
         else:
-            callable_ = functions if own == entry else in_front
-            good = len(operands) > 2 and operands[2] != entry and operands[2] in callable_
-            end = len(code.words) if own == entry else begin
+            known = functions if functions[behind - 1] == entry else functions[: behind - 1]
+            good = len(operands) > 2 and operands[2] != entry and operands[2] in known
         if not good:
             raise ShaderError("has a function twice, or that calls itself, or one behind it")
-        seen += end - first
+        seen += len(known)
     if entry not in functions:
         raise ShaderError("has an entry point that is no function")
     return seen

@@ -7,6 +7,7 @@ safe; these make sure that a module fits what is around it.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -78,9 +79,11 @@ def check_pipeline(spirv: bytes, parts: PipelineParts) -> int:
         if len(variable) < 4:
             raise ShaderError("has a variable that is not whole")
         _check_variable(declared, variable, parts)
-    for constant in declared.specialized:
-        if len(constant) != 4 or declared.type_bytes(constant[1]) != 4:
-            raise ShaderError("has specialization constants of other sizes than 32 bits")
+    if any(len(constant) != 4 for constant in declared.specialized) or any(
+        declared.type_bytes(type_) != 4
+        for type_, _ in itertools.groupby(constant[1] for constant in declared.specialized)
+    ):
+        raise ShaderError("has specialization constants of other sizes than 32 bits")
     size = declared.group_size(parts.constants)
     if size != parts.group_size:
         own, given = ("x".join(map(str, s)) for s in (size, parts.group_size))
