@@ -33,6 +33,8 @@ typedef struct bundle { /* typed views into the file; a section that is missing 
 #define MOST_PORTS 1024 /* of a plan; and bytes of a name: ports are looked for one by one */
 #define MOST_SLOTS 32 /* of a pipeline, as these are */
 #define MOST_CONSTANTS 128
+#define MOST_FUNCTIONS 1024 /* of a module */
+#define MOST_IDS (1u << 18) /* of a module: drivers make a table of them */
 enum { UNIFORM_TEXEL = 4, STORAGE_TEXEL = 5, STORAGE_BUFFER = 7 }; /* VkDescriptorType */
 
 /* Where a text is no UTF-8 any more, of which C++, Java and Swift make strings; its end, which a 0 is in front of
@@ -348,32 +350,35 @@ static vknn_status check_fields(const bundle *b) {
 #define OP(words, code) ((uint32_t)(words) << 16 | (code)) /* first word of an instruction, by its opcode */
 #define EACH_OP(w, from, to) for (const uint32_t *w = (from); w < (to); w += *w >> 16)
 
-typedef struct shader { bundle *of; const uint32_t *begin, *body; } shader; /* declarations */
+/* Declarations; `doubt`: of what was looked up there is another, and drivers may take that. */
+typedef struct shader { bundle *of; const uint32_t *begin, *body; int doubt; } shader;
 
 static const uint32_t *words_of(const bundle *b, const vkb_module *module) {
     return (const uint32_t *)(const void *)(b->spirv + module->offset);
 }
 
 /* What makes a type, constant or variable; null if nothing does. */
-static const uint32_t *made(const shader *s, uint32_t id) {
+static const uint32_t *made(shader *s, uint32_t id) {
+    const uint32_t *found = NULL;
     if ((s->of->visits += (uint64_t)(s->body - s->begin)) < MOST_VISITS) EACH_OP(w, s->begin, s->body) {
         uint32_t op = *w & 0xffff, at = op >= 19 && op <= 33 ? 1 : (op >= 41 && op <= 52) || op == 59 ? 2 : 0;
-        if (at && *w >> 16 > at && w[at] == id) return w;
+        if (at && *w >> 16 > at && w[at] == id) s->doubt |= found != NULL, found = found ? found : w;
     }
-    return NULL;
+    return found;
 }
 
 /* The operand of a decoration of an id, or of its member; null if it has none. */
-static const uint32_t *decorated(const shader *s, uint32_t id, uint32_t member, uint32_t decoration) {
+static const uint32_t *decorated(shader *s, uint32_t id, uint32_t member, uint32_t decoration) {
     uint32_t n = member == VKB_NONE ? 1 : 2;
+    const uint32_t *found = NULL;
     if ((s->of->visits += (uint64_t)(s->body - s->begin)) < MOST_VISITS) EACH_OP(w, s->begin, s->body)
         if (*w == OP(3 + n, 70 + n) && w[1] == id && w[1 + n] == decoration && (n == 1 || w[2] == member))
-            return w + 2 + n;
-    return NULL;
+            s->doubt |= found != NULL, found = found ? found : w + 2 + n;
+    return found;
 }
 
 /* Bytes of a number, a vector or an array with a stride; UINT64_MAX of anything else. */
-static uint64_t type_bytes(const shader *s, uint32_t id) {
+static uint64_t type_bytes(shader *s, uint32_t id) {
     const uint32_t *type = made(s, id), *length, *stride;
     uint64_t n = 1;
     if (type && *type == OP(4, 28)) { /* OpTypeArray; ArrayStride */
@@ -397,25 +402,68 @@ static uint64_t needed_features(const uint32_t *begin, const uint32_t *end) {
     return all;
 }
 
-static vknn_status check_module(const bundle *b, const vkb_module *m) {
-    const uint32_t *words = words_of(b, m), *end = words + m->nbytes / 4;
-    uint32_t heads = 0, entries = 0, in_body = 0, last = 0, name = 0x6e69616d; /* "main" */
+/* Whether a decoration is whole: those that are looked up have one number. */
+static int is_whole(const uint32_t *w) {
+    uint32_t op = *w & 0xffff, n = *w >> 16;
+    if (op == 72) return n == 5 || (n > 3 && w[3] != 35); /* OpMemberDecorate; Offset */
+    return op != 71 || n == 4 || (n > 2 && w[2] != 1 && w[2] != 6 && w[2] != 11 && w[2] != 33 && w[2] != 34);
+}
+
+/* No function is there twice or calls itself: drivers put called ones in place of their calls, without end. */
+static vknn_status check_calls(bundle *b, const vkb_module *m, const uint32_t *body, uint32_t entry) {
+    const uint32_t *end = words_of(b, m) + m->nbytes / 4;
+    uint32_t functions[MOST_FUNCTIONS], count = 0, behind = 0, mains = 0;
+    EACH_OP(w, body, end) {
+        if ((*w & 0xffff) != 54) continue; /* OpFunction */
+        NEED_THAT(m, offset, count < MOST_FUNCTIONS, "that its functions are 1024 at most");
+        functions[count++] = w[2], mains += w[2] == entry;
+    }
+    EACH_OP(w, body, end) {
+        uint32_t op = *w & 0xffff, id = op == 54 ? w[2] : *w >> 16 > 3 ? w[3] : entry, found = 0, most;
+        if (op != 54 && op != 57) continue; /* OpFunctionCall */
+        most = op == 54 ? behind++ : functions[behind - 1] == entry ? count : behind - 1;
+        NEED(m, nbytes, (b->visits += most) < MOST_VISITS);
+        for (uint32_t i = 0; i < most; i++) found |= functions[i] == id;
+        NEED_THAT(m, offset, op == 54 ? !found : found && id != entry,
+                  "that each function is there once and calls those in front of it, main all others");
+    }
+    NEED_THAT(m, offset, mains == 1, "that the entry point is a function");
+    return VKNN_OK;
+}
+
+static vknn_status check_module(bundle *b, const vkb_module *m) {
+    const uint32_t *words = words_of(b, m), *end = words + m->nbytes / 4, *body = end;
+    uint32_t heads = 0, models = 0, entries = 0, entry = 0, modes = 0, open = 0, last = 0;
+    const uint32_t name = 0x6e69616d; /* "main" */
     NEED(m, offset, words[0] == 0x07230203 && words[1] >= 0x10000 && words[1] <= 0x10600);
+    NEED_THAT(m, offset, words[3] <= MOST_IDS && !words[4], "that its ids are few, and of no schema");
     EACH_OP(w, words + 5, end) {
         uint32_t op = *w & 0xffff, n = *w >> 16;
         NEED_THAT(m, offset, n && n <= (uint64_t)(end - w), "that instructions of SPIR-V are whole");
         NEED_THAT(m, offset, op != 17 || (n == 2 && w == words + 5 + 2 * heads++ && heads <= 64),
                   "that capabilities, 64 at most, are in front");
+        NEED_THAT(m, offset, op != 11 || (n == 6 && !memcmp(w + 2, "GLSL.std.450\0\0\0", 16)),
+                  "that functions are imported of GLSL.std.450 alone");
+        NEED_THAT(m, offset, op != 14 || (n == 3 && !models++ && !w[1] && (w[2] == 1 || w[2] == 3)),
+                  "that its memory is addressed logically, by the model of GLSL or Vulkan");
         NEED_THAT(m, offset, op != 15 || (n >= 5 && !entries++ && w[1] == 5 && w[3] == name && !w[4]),
                   "that one entry point is there, main, of GLCompute");
-        NEED_THAT(m, offset, op != 331 && (op < 73 || op > 75), "against modes by id and decoration groups");
-        NEED_THAT(m, offset, !in_body || !((op >= 11 && op <= 52 && op != 12) || op == 71 || op == 72
+        if (op == 15) entry = w[2];
+        NEED_THAT(m, offset, op != 16 || (n == 6 && entries && w[1] == entry && w[2] == 17 && !modes++),
+                  "that the entry point has one mode, LocalSize");
+        NEED_THAT(m, offset, op != 331 && op != 332 && op != 5632 && op != 5633 && (op < 73 || op > 75),
+                  "against modes and decorations by id or text, and decoration groups");
+        NEED_THAT(m, offset, is_whole(w), "that decorations are whole");
+        NEED_THAT(m, offset, body == end || !((op >= 11 && op <= 52 && op != 12) || op == 71 || op == 72
                   || (op == 59 && (n < 4 || w[3] != 7))), "that declarations are in front of functions");
-        in_body |= op == 54, last = op;
+        NEED_THAT(m, offset, op == 54 ? n == 5 && !open : op == 56 ? open
+                  : body == end || open || op == 8 || op == 317, "that functions begin and end one by one");
+        if (op == 54 && body == end) body = w;
+        open = op == 54 || (open && op != 56), last = op;
     }
-    NEED(m, offset, entries == 1);
+    NEED(m, offset, models == 1 && entries == 1);
     NEED_THAT(m, nbytes, last == 56, "that it ends with a function's end");
-    return VKNN_OK;
+    return check_calls(b, m, body, entry);
 }
 
 /* The word of a pipeline's specialization constant; `otherwise` where it has none of this id. */
@@ -426,14 +474,14 @@ static uint32_t constant_word(const bundle *b, const vkb_pipeline *p, uint32_t i
 }
 
 /* A number of a workgroup's size: a constant, or a specialization constant with the pipeline's word. */
-static uint32_t size_word(const shader *s, const vkb_pipeline *p, uint32_t id) {
+static uint32_t size_word(shader *s, const vkb_pipeline *p, uint32_t id) {
     const uint32_t *number = made(s, id), *spec = decorated(s, id, VKB_NONE, 1); /* SpecId */
     if (!number || (*number != OP(4, 43) && *number != OP(4, 50))) return 0;
     return spec ? constant_word(s->of, p, *spec, number[3]) : number[3];
 }
 
 /* What is wrong with a variable, v; null if nothing is. */
-static const char *fault_of(const shader *s, const vkb_pipeline *p, const uint32_t *v) {
+static const char *fault_of(shader *s, const vkb_pipeline *p, const uint32_t *v) {
     const uint32_t *pointer = made(s, v[1]), *type = NULL, *set, *binding;
     uint32_t view = 0;
     if (v[3] == 1 || v[3] == 4 || v[3] == 6) return NULL; /* Input, Workgroup, Private */
@@ -461,7 +509,8 @@ static vknn_status check_pipeline(bundle *b, const vkb_pipeline *p) {
     const vkb_module *module = b->modules + p->module;
     const uint32_t *words = words_of(b, module), *end = words + module->nbytes / 4;
     uint32_t size[3], local[3] = {0}, built_in = 0;
-    shader s = {b, words + 5, words + 5};
+    const uint32_t *word = NULL; /* the last specialized one */
+    shader s = {b, words + 5, words + 5, 0};
     NEED(p, module, (b->visits += module->nbytes / 4) < MOST_VISITS);
     while (s.body < end && (*s.body & 0xffff) != 54) s.body += *s.body >> 16; /* OpFunction */
     EACH(constant, c, b->constants + p->first_constants, p->constants)
@@ -472,15 +521,19 @@ static vknn_status check_pipeline(bundle *b, const vkb_pipeline *p) {
         const char *fault = NULL;
         if ((*w & 0xffff) == 59) fault = *w >> 16 < 4 ? "that variables are whole" : fault_of(&s, p, w);
         NEED_THAT(p, module, !fault, fault);
-        NEED_THAT(p, module, (*w & 0xffff) != 50 || *w == OP(4, 50), "that specialized words have 32 bits");
+        NEED_THAT(p, module, (*w & 0xffff) != 50 || (*w == OP(4, 50)
+                  && ((word && word[1] == w[1]) || type_bytes(&s, w[1]) == 4)),
+                  "that specialized words have 32 bits");
+        if (*w == OP(4, 50)) word = w;
         if (*w == OP(6, 16) && w[2] == 17 && !built_in) memcpy(local, w + 3, sizeof local); /* LocalSize */
         if (*w == OP(4, 71) && w[2] == 11 && w[3] == 25) { /* BuiltIn WorkgroupSize, which stands above it */
             const uint32_t *all = made(&s, w[1]);
-            int whole = all && (*all == OP(6, 44) || *all == OP(6, 51)); /* a composite of constants */
+            int whole = all && (*all == OP(6, 44) || *all == OP(6, 51)) && type_bytes(&s, all[1]) == 12;
             for (int i = 0; i < 3; i++) local[i] = whole ? size_word(&s, p, all[3 + i]) : 0;
-            built_in = 1;
+            NEED_THAT(p, module, whole && !built_in++, "that the workgroup's size is three words, once");
         }
     }
+    NEED_THAT(p, module, !s.doubt, "that what makes or decorates its types, constants and variables is there once");
     for (uint32_t i = 0; i < 3; i++) size[i] = constant_word(b, p, i, 1);
     NEED_THAT(p, module, !memcmp(size, local, sizeof size), "that constants 0, 1, 2 are its workgroups");
     return VKNN_OK;

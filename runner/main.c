@@ -10,6 +10,8 @@
 #if defined(_WIN32)
 #include <windows.h>
 #include <shellapi.h>
+#else
+#include <sys/stat.h>
 #endif
 
 #define COMPLAIN(status, ...) (complain(__VA_ARGS__), status)
@@ -132,12 +134,17 @@ static int header_fits(char *text, size_t size, char wanted[3][256]) {
 
 /* Paths are UTF-8 on all systems. */
 #if defined(_WIN32)
+enum { MOST_PATH = 4096 };
 static FILE *open_path(const char *path, const char *mode) {
-    enum { MOST_PATH = 4096 };
     wchar_t wide[MOST_PATH], how[4];
     if (!MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, MOST_PATH)) return errno = ENOENT, NULL;
     MultiByteToWideChar(CP_UTF8, 0, mode, -1, how, 4);
     return _wfopen(wide, how);
+}
+
+static void remove_path(const char *path) {
+    wchar_t wide[MOST_PATH];
+    if (MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, path, -1, wide, MOST_PATH)) _wremove(wide);
 }
 
 /* The command line as UTF-8, which main() does not get; kept to the end. NULL without memory for it. */
@@ -154,7 +161,24 @@ static char **arguments_of(int *count) {
 }
 #else
 #define open_path fopen
+
+static void remove_path(const char *path) {
+    struct stat is;
+    if (!stat(path, &is) && S_ISREG(is.st_mode)) remove(path); /* no device */
+}
 #endif
+
+/* Closes what was written, or could not be opened. Where that failed it says so, and no half of a file stays. */
+static int close_written(const char *path, FILE *file, int good) {
+    good = good && file && !ferror(file) && !fflush(file); /* fclose may not tell, in wine */
+    good = (!file || file == stdout || !fclose(file)) && good;
+    if (good)
+        return 0;
+    complain("%s cannot be written: %s", file == stdout ? "standard output" : path, strerror(errno));
+    if (file && file != stdout)
+        remove_path(path);
+    return 1;
+}
 
 static int read_npy(const char *path, const vknn_port *port, void *data) {
     unsigned char head[12] = {0};
@@ -186,10 +210,7 @@ static int write_npy(const char *path, const vknn_port *port, const void *data) 
     int padded = (size + 11 + 63) / 64 * 64 - 10; /* the data begin at a multiple of 64 */
     int good = file && fprintf(file, "\x93NUMPY%c%c%c%c%-*s\n", 1, 0, padded & 255, padded >> 8, padded - 1,
                                head) > 0;
-    good = good && fwrite(data, 1, port->bytes, file) == port->bytes && !fflush(file);
-    if ((!file || fclose(file)) || !good)
-        return COMPLAIN(1, "%s cannot be written: %s", path, strerror(errno));
-    return 0;
+    return close_written(path, file, good && fwrite(data, 1, port->bytes, file) == port->bytes);
 }
 
 /* The five best classes of an output with labels, of which there may be more than elements. */
@@ -299,10 +320,7 @@ static int write_text(const char *path, const char *text, int how) {
     FILE *file = path ? open_path(path, "w") : stdout;
     if (file)
         put(file, text, how);
-    int good = file && !ferror(file) && !fflush(file); /* fclose may not tell, in wine */
-    good = (!path || (file && !fclose(file))) && good;
-    path = path ? path : "standard output";
-    return good ? 0 : COMPLAIN(1, "%s cannot be written: %s", path, strerror(errno));
+    return close_written(path, file, 1);
 }
 
 static int digest(const char *text, uint8_t bytes[32]) {

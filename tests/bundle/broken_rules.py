@@ -10,6 +10,7 @@ from tests.bundle.changes import (
     grown,
     header,
     long_name,
+    many_functions,
     nothing,
     put,
     shorter,
@@ -17,7 +18,7 @@ from tests.bundle.changes import (
     text,
     word,
 )
-from tests.bundle.mutations import MAIN, op
+from tests.bundle.mutations import CALL, FUNCTIONS, IMPORT, MAIN, op
 
 from vknn.bundle import schema
 from vknn.bundle.schema import NONE
@@ -165,6 +166,75 @@ CASES: dict[str, tuple[Change, str]] = {
     ),
     "decoration group": (swapped(op(71, 20, 2), op(73, 20) + nothing(1)), "modules 0 offset: 0"),
     "late declaration": (swapped(op(248, 63), op(19, 63)), "modules 0 offset: 0"),
+    "ids, many": (word(3, (1 << 18) + 1), "modules 0 offset: 0"),
+    "another schema": (word(4, 1), "modules 0 offset: 0"),
+    "another library": (swapped(IMPORT, [*IMPORT[:2], *b"Open"]), "modules 0 offset: 0"),
+    "half a library": (
+        swapped(IMPORT, op(11, *IMPORT[1:-1]) + nothing(1)),
+        "modules 0 offset: 0",
+    ),
+    "pointers": (swapped(op(14, 0, 1), op(14, 5348, 1)), "modules 0 offset: 0"),
+    "no memory model": (swapped(op(14, 0, 1), nothing(3)), "modules 0 offset: 0"),
+    "size of another": (
+        swapped(op(16, 1, 17, 64, 1, 1), op(16, 2, 17, 64, 1, 1), 1),
+        "modules 1 offset",
+    ),
+    "another mode": (swapped(op(16, 1, 17, 64, 1, 1), op(16, 1, 18, 64, 1, 1), 1), "modules 1 "),
+    "decoration by id": (swapped(op(71, 41, 34, 0), op(332, 41, 34, 0)), "modules 0 offset: 0"),
+    "long decoration": (
+        swapped(op(71, 41, 34, 0) + op(71, 42, 34, 0), op(71, 41, 34, 0, 0) + nothing(3)),
+        "modules 0 offset: 0",
+    ),
+    "half a decoration": (swapped(op(71, 20, 2), op(71, 20) + nothing(1)), "modules 0 offset: 0"),
+    "function in another": (
+        swapped(op(253) + op(56) + FUNCTIONS[1], nothing(2) + FUNCTIONS[1]),
+        "modules 0 offset: 0",
+    ),
+    "function's end twice": (
+        swapped(op(253) + op(56) + FUNCTIONS[1], op(56) + op(56) + FUNCTIONS[1]),
+        "modules 0 offset: 0",
+    ),
+    "between functions": (
+        swapped(op(253) + op(56) + FUNCTIONS[1], op(56) + op(253) + FUNCTIONS[1]),
+        "modules 0 offset: 0",
+    ),
+    "half a function": (swapped(FUNCTIONS[2], op(54, 2, 58, 0) + nothing(1)), "modules 0 offset"),
+    "calls main": (swapped(CALL, op(57, 2, 56, 1)), "modules 0 offset: 0"),
+    "calls itself": (swapped(CALL, op(57, 2, 56, 58)), "modules 0 offset: 0"),
+    "calls nothing": (swapped(CALL, op(57, 2, 56, 55)), "modules 0 offset: 0"),
+    "half a call": (swapped(CALL, op(57, 2, 56) + nothing(1)), "modules 0 offset: 0"),
+    "calls one behind": (
+        both(swapped(FUNCTIONS[1], op(54, 2, 55, 0, 3)), swapped(FUNCTIONS[2], FUNCTIONS[1])),
+        "modules 0 offset: 0",
+    ),
+    "functions, many": (many_functions, "modules 0 offset"),
+    "function twice": (swapped(FUNCTIONS[1], FUNCTIONS[2]), "modules 0 offset: 0"),
+    "main is no function": (
+        both(
+            swapped(op(15, 5, 1, *MAIN), op(15, 5, 9, *MAIN)),
+            swapped(op(57, 2, 62, 58), nothing(4)),
+        ),
+        "modules 0 offset: 0",
+    ),
+    "type twice": (swapped(op(22, 6, 32), op(22, 24, 32), 1), "pipelines 1 module: 1"),
+    "set twice": (swapped(op(32, 7, 1, 6), op(71, 40, 34, 0), 1), "pipelines 1 module: 1"),
+    "words of 16 bits": (
+        swapped(
+            op(22, 6, 32) + op(32, 7, 1, 6) + op(59, 7, 41, 1),
+            op(22, 6, 16) + op(50, 6, 7, 0) + nothing(4),
+            1,
+        ),
+        "pipelines 1 module: 1",
+    ),
+    "words of no type": (
+        swapped(op(22, 6, 32) + op(32, 7, 1, 6), op(50, NONE, 7, 0) + nothing(3), 1),
+        "pipelines 1 module: 1",
+    ),
+    "size of four": (
+        swapped(op(51, 6, 13, 10, 11, 12), op(51, 7, 13, 10, 11, 12)),
+        "pipelines 0 module: 0",
+    ),
+    "size twice": (swapped(op(71, 40, 34, 0), op(71, 40, 11, 25)), "pipelines 0 module: 0"),
     "constant twice": (put(C, 1, "id", 0), "constants 1 id: 0"),
     "unknown capability": (swapped(op(17, 46), op(17, 6)), "pipelines 0 module: 0"),
     "half a variable": (

@@ -105,3 +105,16 @@ def long_name(parts: Parts) -> None:
     at = len(parts.bodies[schema.STRINGS.section])
     parts.lengthen(schema.STRINGS.section, b"x" * 1024 + b"\0")
     parts.table(schema.PORT)["name"][0] = at
+
+
+def many_functions(parts: Parts) -> None:
+    """A module with a function more than there may be."""
+    row = parts.table(schema.MODULE)[0]
+    first, size = int(row["offset"]), int(row["nbytes"])
+    spirv = parts.bodies[schema.SPIRV.section]
+    more = [w for n in range(1022) for w in (*op(54, 2, 64 + n, 0, 3), *op(56))]
+    longer = bytes(spirv[first : first + size]) + np.array(more, "<u4").tobytes()
+    at = len(spirv)
+    parts.lengthen(schema.SPIRV.section, longer)
+    parts.table(schema.MODULE)["offset"][0] = at
+    parts.table(schema.MODULE)["nbytes"][0] = len(longer)

@@ -104,13 +104,23 @@ def op(code: int, *operands: int) -> list[int]:
 
 
 MAIN = (0x6E69616D, 0)
+IMPORT = op(11, 59, *np.frombuffer(b"GLSL.std.450\0\0\0\0", "<u4").tolist())
+#: Functions, and the last one's call.
+FUNCTIONS = [op(54, 2, id_, 0, 3) for id_ in (1, 60, 58)]
+CALL = op(57, 2, 56, 60)
 
 
 def shader(*declarations: Sequence[int], capabilities: Sequence[int] = (1,)) -> bytes:
-    """A module that does nothing: main is 1, void 2, its type 3; ids below 64 are free."""
+    """A module that does nothing: main is 1, void 2, its type 3; ids below 56 are free.
+
+    Main calls 58, which calls 60.
+    """
     parts = [
-        *(op(17, c) for c in capabilities), op(14, 0, 1), op(15, 5, 1, *MAIN), *declarations,
-        op(54, 2, 1, 0, 3), op(248, 63), op(253), op(56),
+        *(op(17, c) for c in capabilities), IMPORT, op(14, 0, 1), op(15, 5, 1, *MAIN),
+        *declarations,
+        FUNCTIONS[0], op(248, 63), op(57, 2, 62, 58), op(253), op(56),
+        FUNCTIONS[1], op(248, 61), op(253), op(56),
+        FUNCTIONS[2], op(248, 57), CALL, op(253), op(56),
     ]  # fmt: skip
     words = [0x07230203, 0x10300, 0, 64, 0, *(word for part in parts for word in part)]
     return np.array(words, "<u4").tobytes()

@@ -265,7 +265,7 @@ def test_mutations_find_a_rule_that_is_missing(path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("most", "field"), [(6, "modules, record 0, field nbytes"), (9, "pipelines, record 0, field")]
+    ("most", "field"), [(6, "modules, record 0, field nbytes"), (10, "pipelines, record 0, field")]
 )
 def test_the_work_of_checking_has_a_limit(
     bundle: bytes, tmp_path: Path, most: int, field: str

@@ -25,6 +25,10 @@ pytestmark = pytest.mark.glsl
 SHAPE = (1, 1, 8, 8)
 
 
+#: Of a command: writing to a file is an error.
+ON_A_FULL_DISK = ("bash", "-c", "trap '' XFSZ; ulimit -f 0; exec \"$@\"", "bash")
+
+
 @pytest.fixture(scope="module")
 def program() -> Path:
     return build.program(build.RUNNER / "main.c")
@@ -230,11 +234,29 @@ def test_a_disk_that_is_full_under_the_cache(program: Path, folder: Path) -> Non
     if "SwiftShader" in shared_device().name:
         pytest.skip("SwiftShader's memory is a file without a name, which ulimit is for, too")
     command = [program, "relu.vkb", "--input", "data=data.npy", "--cache", "full"]
-    full = "trap '' XFSZ; ulimit -f 0; exec \"$@\""  # writing is an error
-    done = subprocess.run(["bash", "-c", full, "bash", *command], cwd=folder, check=False)
+    done = subprocess.run([*ON_A_FULL_DISK, *command], cwd=folder, check=False)
     assert done.returncode == 0 and not [*(folder / "full").iterdir()]
     assert subprocess.run(command, cwd=folder, check=False).returncode == 0
     assert [*(folder / "full").iterdir()], "where there is room it is written"
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("asked", ["--output=y=full.npy", "--profile=full.json"])
+def test_a_disk_that_is_full_under_what_is_asked_for(
+    program: Path, folder: Path, asked: str
+) -> None:
+    """No half of a file stays."""
+    if "SwiftShader" in shared_device().name:
+        pytest.skip("SwiftShader's memory is a file without a name, which ulimit is for, too")
+    command = [program, "relu.vkb", "--input", "data=data.npy", *asked.split("=", 1)]
+    done = subprocess.run(
+        [*ON_A_FULL_DISK, *command], cwd=folder, check=False, stderr=subprocess.PIPE, text=True
+    )
+    assert done.returncode == 1 and "full." in done.stderr and "cannot be written" in done.stderr
+    assert not [*folder.glob("full.*")]
+    assert subprocess.run(command, cwd=folder, check=False).returncode == 0
+    [found] = folder.glob("full.*")
+    found.unlink()
 
 
 @pytest.mark.device

@@ -18,6 +18,8 @@ from tests.peers.ncnn.networks import NETWORKS, network_input, write_network
 from tests.small_model import SHAPE, write_small_model
 
 import vknn
+from vknn.bundle import example
+from vknn.bundle.reader import Bundle
 from vknn.bundle.runner import Runner
 from vknn.bundle.schema import BufferRole
 
@@ -129,39 +131,81 @@ def test_networks(shared: Path, tmp_path: Path, name: str, mode: str) -> None:
     model = write_network(shared, name, tmp_path)
     with vknn.Session(model, device="cpu") as session:
         [port] = session.inputs
-    example = {port.name: network_input(name)}
+    image = {port.name: network_input(name)}
     shapes = {port.name: NETWORKS[name]}
-    path = exported(model, tmp_path / "net.vkb", mode, shapes=shapes, example=example)
+    path = exported(model, tmp_path / "net.vkb", mode, shapes=shapes, example=image)
     check(path, tmp_path, most=4, missed=0 if mode == "fp32" else 1)
 
 
-def test_an_answer_that_anything_comes_near_to_is_told(tmp_path: Path) -> None:
-    """The difference of two numbers of 2^12 in 16 bits is as large as their rounding; larger inputs
-    say something, and so does fp32."""
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@BY_MODE
+def test_bytes(shared: Path, tmp_path: Path, mode: str) -> None:
+    """A network of bytes: of noise it is unsure, which says little in 16 bits, of zeros sure."""
+    model = shared / "models" / "onnx" / "magika_standard_v3_3.onnx"
+    path = exported(model, tmp_path / "net.vkb", mode, shapes={"bytes": (1, 2048)})
+    # An answer that is sure hangs little on a single layer.
+    check(path, tmp_path, most=12, missed=0 if mode == "fp32" else 4)
+
+
+def write_difference(folder: Path) -> Path:
+    """The difference of two numbers of 2^12: in 16 bits it is as large as their rounding."""
     nodes = [
         onnx_writer.node("Add", "x c", "sum"),
         onnx_writer.node("Relu", "sum", "big"),  # or else both constants become one bias
         onnx_writer.node("MatMul", "big one", "same"),
         onnx_writer.node("Sub", "same c", "y"),
     ]
-    constants = {"c": np.full((1, 64), 4096, np.float32), "one": np.eye(64, dtype=np.float32)}
+    constants = {
+        "c": np.full((1, 64), 4096, np.float32), "one": np.eye(64, dtype=np.float32),
+    }  # fmt: skip
+    graph = onnx_writer.graph(
+        nodes,
+        [onnx_writer.value("x", (1, 64))],
+        [onnx_writer.value("y", (1, 64))],
+        constants,
+    )
+    return onnx_writer.save(onnx_writer.model(graph), folder)
+
+
+def exported_with_warnings(model: Path, **options: Any) -> tuple[np.ndarray, list[str]]:
+    """Input of a bundle's example, and what was told of output y."""
+    path = model.with_name("net.vkb")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        vknn.export(model, path, targets="llvmpipe", **options)
+    [given] = [e.array for e in Bundle.open(path).plans[0].examples if e.absolute == 0]
+    return given, [str(w.message) for w in told if "says little of output 'y'" in str(w.message)]
+
+
+def test_an_answer_that_anything_comes_near_to_is_told(tmp_path: Path) -> None:
+    """Larger inputs say something, and so does fp32."""
+    model = write_difference(tmp_path)
     for precision, size, count in ("fp16", 0.5, 1), ("fp16", 2000.0, 0), ("fp32", 0.5, 0):
-        graph = onnx_writer.graph(
-            nodes,
-            [onnx_writer.value("x", (1, 64))],
-            [onnx_writer.value("y", (1, 64))],
-            constants,
-        )
-        model = onnx_writer.save(onnx_writer.model(graph), tmp_path)
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            vknn.export(
-                model,
-                tmp_path / "net.vkb",
-                targets="llvmpipe",
-                precision=precision,
-                example={"x": np.linspace(size / 2, size, 64, dtype=np.float32).reshape(1, 64)},
-            )
-        texts = [str(w.message) for w in told if "says nothing of output 'y'" in str(w.message)]
+        x = np.linspace(size / 2, size, 64, dtype=np.float32).reshape(1, 64)
+        given, texts = exported_with_warnings(model, precision=precision, example={"x": x})
+        np.testing.assert_array_equal(given, x)
         assert len(texts) == count
         assert all("or another precision than fp16" in text for text in texts)
+
+
+def test_where_noise_says_little_larger_inputs_are_made_up(tmp_path: Path) -> None:
+    model = write_difference(tmp_path)
+    for precision, least, most in ("fp32", 0, 10), ("fp16", 100, 255):
+        given, texts = exported_with_warnings(model, precision=precision)
+        assert least < np.abs(given).max() < most and not texts
+
+
+def test_larger_inputs_that_a_network_has_no_use_for_are_not_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn = example.drawn
+
+    def small_alone(graph: Any, feeds: Any, *rest: Any) -> Any:
+        if feeds["x"].max() > 10:
+            raise vknn.InputError("x: beyond the table")
+        return drawn(graph, feeds, *rest)
+
+    monkeypatch.setattr(example, "drawn", small_alone)
+    given, texts = exported_with_warnings(write_difference(tmp_path), precision="fp16")
+    assert np.abs(given).max() < 10 and len(texts) == 1

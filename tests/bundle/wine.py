@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import socket
+import struct
 import subprocess
 import time
 from collections.abc import Iterator
@@ -59,6 +61,31 @@ def found(names: tuple[str, ...]) -> str | None:
     return next(filter(None, map(shutil.which, names)), None)
 
 
+def windows(display: str) -> int:
+    """How many windows a display shows at its top (X11 protocol: connection, QueryTree)."""
+    with socket.socket(socket.AF_UNIX) as connection, connection.makefile("rb") as answers:
+        connection.settimeout(60)
+        connection.connect(f"/tmp/.X11-unix/X{display}")
+        connection.sendall(struct.pack("<BxHHHHxx", ord("l"), 11, 0, 0, 0))
+        accepted, words = struct.unpack("<BxxxxxH", answers.read(8))
+        assert accepted == 1
+        told = answers.read(4 * words)
+        vendor, formats = struct.unpack_from("<H", told, 16)[0], told[21]
+        (root,) = struct.unpack_from("<I", told, 32 + (vendor + 3) // 4 * 4 + 8 * formats)
+        connection.sendall(struct.pack("<BxHI", 15, 2, root))
+        (count,) = struct.unpack("<16xH14x", answers.read(32))
+        return int(count)
+
+
+def wait_for_window(display: str, seconds: float = 240) -> None:
+    """The desktop is ready with the first window. A program that has to start it, on a busy
+    machine, waits for it for a while and then goes on without: its Vulkan is of 1.0."""
+    end = time.monotonic() + seconds
+    while not windows(display):
+        assert time.monotonic() < end, f"wine has shown no window within {seconds} s"
+        time.sleep(0.2)
+
+
 @contextmanager
 def wine_in(folder: Path) -> Iterator[Wine]:
     """Wine with a prefix in a folder; skips where it, or a display for it, is not installed."""
@@ -87,7 +114,7 @@ def wine_in(folder: Path) -> Iterator[Wine]:
             window = {key: quiet[key] for key in ("env", "stdin", "stdout", "stderr")}
             with subprocess.Popen([loader, "notepad"], **window):
                 try:
-                    time.sleep(5)
+                    wait_for_window(number)
                     yield wine
                 finally:
                     subprocess.run([server, "-k"], **quiet)  # this prefix's

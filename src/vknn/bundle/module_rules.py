@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from vknn.bundle.module_facts import ModuleFacts, module_facts
+from vknn.bundle.module_structure import check_module
 from vknn.bundle.needs import capabilities, group_size
 from vknn.bundle.shader_rules import (
     MOST_CONSTANTS,
     MOST_SLOTS,
     PipelineParts,
-    check_module,
     check_pipeline,
 )
 from vknn.errors import ExportError, ShaderError

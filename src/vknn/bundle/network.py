@@ -119,7 +119,11 @@ class Network:
         if key not in self._examples:
             names = {port.name for port in ported.ports if port.direction is Direction.INPUT}
             feeds = {name: array for name, array in self.feeds.items() if name in names}
-            self._examples[key] = example(self.model, graph, ported, feeds, options)
+            made_up = names - {*self._given, *self._fixed, *self.model.defaults}
+            made_up -= self.model.recorded.keys() - self._shapes.keys()
+            self._examples[key] = example(
+                self.model, graph, ported, feeds, options, made_up=made_up
+            )
         return self._examples[key]
 
     def _trimmed(self, name: str, dims: tuple[int, ...]) -> tuple[int, ...]:

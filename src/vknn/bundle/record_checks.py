@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from vknn.bundle import schema
+from vknn.bundle.module_structure import check_module
 from vknn.bundle.needs import MOST_ALIGNMENT
 from vknn.bundle.plan_checks import PipelineFacts, check_plan
 from vknn.bundle.record_rules import (
@@ -45,7 +46,6 @@ from vknn.bundle.shader_rules import (
     STORAGE_TEXEL,
     UNIFORM_TEXEL,
     PipelineParts,
-    check_module,
     check_pipeline,
     module_needs,
 )
@@ -186,14 +186,13 @@ def _check_plans(tables: Tables) -> None:
 
 def check_shaders(tables: Tables, spirv: np.ndarray) -> PipelineFacts:
     """Facts of all pipelines, whose modules are checked with them. Raises BadRecord."""
-    bodies = []
+    bodies, seen = [], 0
     for number, row in enumerate(tables[schema.MODULE]):
         start = int(row["offset"])
         bodies.append(spirv[start : start + int(row["nbytes"])].tobytes())
-        _shader(schema.MODULE, number, check_module, bodies[-1])
+        seen += _shader(schema.MODULE, number, check_module, bodies[-1])
     pipelines = tables[schema.PIPELINE]
     facts = PipelineFacts.of(len(pipelines))
-    seen = sum(len(body) // 4 for body in bodies)
     if seen >= MOST_VISITS:
         raise BadRecord("module", "modules of an absurd size in all")
     # In the order of their modules, of which few are kept as they were read.

@@ -1,4 +1,4 @@
-"""Rules for SPIR-V modules in bundles and for the pipelines that are made of them.
+"""Rules for the pipelines that are made of SPIR-V modules in bundles.
 
 What ``runner/check.c`` refuses, read the same way. Shaders are programs, and no check makes them
 safe; these make sure that a module fits what is around it.
@@ -7,31 +7,27 @@ safe; these make sure that a module fits what is around it.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
+from typing import TypeVar
 
 from vknn.bundle.needs import capabilities
 from vknn.bundle.schema import Feature
 from vknn.errors import ShaderError
 from vknn.runtime.spirv import words
-from vknn.runtime.spirv.sweep import instruction_starts
 
-#: Bindings of a pipeline, its specialization constants, and capabilities of a module, at most.
-MOST_SLOTS, MOST_CONSTANTS, MOST_CAPABILITIES = 32, 128, 64
+#: Bindings of a pipeline and its specialization constants, at most.
+MOST_SLOTS, MOST_CONSTANTS = 32, 128
 #: Words of SPIR-V that a runner looks at, of a bundle, at most: pipelines share modules.
 MOST_VISITS = 1 << 31
-_VERSIONS = range(0x10000, 0x10601)
-_CAPABILITY, _ENTRY_POINT, _MODE, _FUNCTION_END = 17, 15, 16, 56
-_COMPUTE, _LOCAL_SIZE, _MAIN = 5, 17, 0x6E69616D
-_MODE_ID, _GROUPS = 331, (73, 74, 75)  # OpExecutionModeId; groups of decorations
+_CAPABILITY, _MODE, _LOCAL_SIZE = 17, 16, 17
 _VECTOR, _IMAGE, _SAMPLED_IMAGE = 23, 25, 27
 _COMPOSITES = (44, 51)  # constant, specialized
 _ARRAY_STRIDE, _BUILT_IN, _BINDING, _SET = 6, 11, 33, 34  # decorations
 _WORKGROUP_SIZE, _BUFFERS = 25, 5  # a built-in; a dimension of images
 # Storage classes.
-_UNIFORM_CONSTANT, _PUSH_CONSTANT, _STORAGE_BUFFER, _OF_FUNCTIONS = 0, 9, 12, 7
+_UNIFORM_CONSTANT, _PUSH_CONSTANT, _STORAGE_BUFFER = 0, 9, 12
 _OWN = (1, 4, 6)  # Input, Workgroup, Private
 UNIFORM_TEXEL, STORAGE_TEXEL, STORAGE = 4, 5, 7  # VkDescriptorType
 
@@ -63,49 +59,6 @@ class ModuleNeeds:
     vulkan: int
 
 
-def check_module(spirv: bytes) -> None:
-    """Check of a module by itself. Raises ShaderError."""
-    code = np.frombuffer(spirv, np.uint32)
-    if code[0] != words.MAGIC or int(code[1]) not in _VERSIONS:
-        raise ShaderError("is no SPIR-V of version 1.0 to 1.6")
-    starts = instruction_starts(code)
-    if starts is None:
-        raise ShaderError("has an instruction that is not whole")
-    starts, sizes = starts[:-1], np.diff(starts)
-    kinds = code[starts] & 0xFFFF
-    heads = np.flatnonzero(kinds == _CAPABILITY)
-    in_front = np.array_equal(heads, np.arange(len(heads))) and (sizes[heads] == 2).all()
-    if not in_front or len(heads) > MOST_CAPABILITIES:
-        raise ShaderError(f"has capabilities that are not in front, or over {MOST_CAPABILITIES}")
-    entries = np.flatnonzero(kinds == _ENTRY_POINT)
-    if len(entries) != 1 or not _is_main(code[starts[entries[0]] :][: sizes[entries[0]]]):
-        raise ShaderError("has another entry point than one for compute shaders named main")
-    if np.isin(kinds, (_MODE_ID, *_GROUPS)).any():
-        raise ShaderError("has modes by id or groups of decorations")
-    functions = np.flatnonzero(kinds == words.FUNCTION)
-    late = slice(int(functions[0]) + 1 if len(functions) else len(kinds), None)
-    if _declares(code, starts[late], kinds[late], sizes[late]).any():
-        raise ShaderError("has declarations behind the beginning of its functions")
-    if kinds[-1] != _FUNCTION_END:
-        raise ShaderError("does not end with the end of a function")
-
-
-def _is_main(entry: np.ndarray) -> bool:
-    return len(entry) >= 5 and entry[1] == _COMPUTE and entry[3] == _MAIN and entry[4] == 0
-
-
-def _declares(
-    code: np.ndarray, starts: np.ndarray, kinds: np.ndarray, sizes: np.ndarray
-) -> np.ndarray:
-    """Which instructions declare something that functions cannot."""
-    classes = code[np.minimum(starts + 3, len(code) - 1)]
-    of_functions = (sizes >= 4) & (classes == _OF_FUNCTIONS)
-    plain = (kinds >= 11) & (kinds <= 52) & (kinds != 12)
-    decorations = np.isin(kinds, (words.DECORATE, words.MEMBER_DECORATE))
-    found: np.ndarray = plain | decorations | ((kinds == words.VARIABLE) & ~of_functions)
-    return found
-
-
 def module_needs(spirv: bytes) -> ModuleNeeds:
     """The needs of a module. Raises ShaderError for capabilities that are not known."""
     declared = _declared(spirv)
@@ -114,7 +67,7 @@ def module_needs(spirv: bytes) -> ModuleNeeds:
 
 
 def check_pipeline(spirv: bytes, parts: PipelineParts) -> int:
-    """Check of a module, which :func:`check_module` has passed, in a pipeline.
+    """Check of a module, which ``module_structure.check_module`` has passed, in a pipeline.
 
     How many words a runner looks at for it: it goes through all declarations for each that it
     looks for. Raises ShaderError.
@@ -126,13 +79,22 @@ def check_pipeline(spirv: bytes, parts: PipelineParts) -> int:
         if len(variable) < 4:
             raise ShaderError("has a variable that is not whole")
         _check_variable(declared, variable, parts)
-    if declared.has_wide_constants:
+    if any(len(constant) != 4 for constant in declared.specialized) or any(
+        declared.type_bytes(type_) != 4
+        for type_, _ in itertools.groupby(constant[1] for constant in declared.specialized)
+    ):
         raise ShaderError("has specialization constants of other sizes than 32 bits")
     size = declared.group_size(parts.constants)
     if size != parts.group_size:
         own, given = ("x".join(map(str, s)) for s in (size, parts.group_size))
         raise ShaderError(f"has workgroups of {own} lanes, its pipeline says {given}")
     return len(spirv) // 4 + declared.visits - begin
+
+
+#: An id, a member of it (None: the whole), and the decoration's kind.
+_Decoration = tuple[int, int | None, int]
+_Key = TypeVar("_Key", int, _Decoration)
+_Kept = TypeVar("_Kept")
 
 
 @dataclass
@@ -145,37 +107,51 @@ class _Declared:
     capabilities: list[int] = field(default_factory=list)
     made: dict[int, tuple[int, ...]] = field(default_factory=dict)
     variables: list[tuple[int, ...]] = field(default_factory=list)
-    has_wide_constants: bool = False
+    specialized: list[tuple[int, ...]] = field(default_factory=list)
     #: Operands of decorations, by id, member (None: of the whole) and kind.
-    decorations: dict[tuple[int, int | None, int], int] = field(default_factory=dict)
+    decorations: dict[_Decoration, int] = field(default_factory=dict)
+    #: What is there once more: ids and decorations. Drivers may take either.
+    twice: set[int | _Decoration] = field(default_factory=set)
     _local: tuple[int, ...] | None = None
+    _sizes: list[int] = field(default_factory=list)  # what is decorated as the workgroups' size
 
     def note(self, kind: int, code: tuple[int, ...]) -> None:
         if kind == _CAPABILITY:
             self.capabilities.append(code[1])
         elif kind == words.DECORATE and len(code) == 4:
-            self.decorations.setdefault((code[1], None, code[2]), code[3])
+            self._add(self.decorations, (code[1], None, code[2]), code[3])
+            if code[2:] == (_BUILT_IN, _WORKGROUP_SIZE):
+                self._sizes.append(code[1])
         elif kind == words.MEMBER_DECORATE and len(code) == 5:
-            self.decorations.setdefault((code[1], code[2], code[3]), code[4])
+            self._add(self.decorations, (code[1], code[2], code[3]), code[4])
         elif kind == _MODE and len(code) == 6 and code[2] == _LOCAL_SIZE:
             self._local = code[3:]
         elif kind == words.VARIABLE:
             self.variables.append(code)
-        elif kind == words.SPEC_CONSTANT and len(code) != 4:
-            self.has_wide_constants = True
+        elif kind == words.SPEC_CONSTANT:
+            self.specialized.append(code)
         at = 1 if 19 <= kind <= 33 else 2 if 41 <= kind <= 52 or kind == words.VARIABLE else 0
         if at and len(code) > at:
-            self.made.setdefault(code[at], code)
+            self._add(self.made, code[at], code)
 
     def maker(self, id_: int) -> tuple[int, ...]:
         """The instruction that makes a type, constant or variable; of zeros where none does."""
-        self.visits += self.words
-        return self.made.get(id_, _NOTHING)
+        return self._found(self.made, id_) or _NOTHING
 
     def decoration(self, id_: int, kind: int, member: int | None = None) -> int | None:
         """The operand of a decoration."""
+        return self._found(self.decorations, (id_, member, kind))
+
+    def _add(self, all_: dict[_Key, _Kept], key: _Key, value: _Kept) -> None:
+        if key in all_:
+            self.twice.add(key)
+        all_.setdefault(key, value)
+
+    def _found(self, all_: Mapping[_Key, _Kept], key: _Key) -> _Kept | None:
         self.visits += self.words
-        return self.decorations.get((id_, member, kind))
+        if key in self.twice:
+            raise ShaderError("makes or decorates a type, a constant or a variable twice")
+        return all_.get(key)
 
     def type_bytes(self, id_: int) -> int | None:
         """Bytes of a number, a vector or an array with a stride; None of anything else."""
@@ -191,13 +167,14 @@ class _Declared:
         return count * (type_[2] // 8) if is_number and type_[2] <= 64 else None
 
     def group_size(self, constants: Mapping[int, int]) -> tuple[int, ...]:
-        """Size of its workgroups; zeros where it is not known."""
+        """Size of its workgroups; zeros where it is not known. Raises ShaderError."""
         size = self._local or (0, 0, 0)
-        for (id_, member, kind), value in self.decorations.items():
-            if (member, kind, value) == (None, _BUILT_IN, _WORKGROUP_SIZE):
-                whole, size = self.maker(id_), (0, 0, 0)
-                if any(_is(whole, composite, 6) for composite in _COMPOSITES):
-                    size = tuple(self._size(part, constants) for part in whole[3:])
+        for id_ in self._sizes:
+            whole = self.maker(id_)
+            composite = any(_is(whole, kind, 6) for kind in _COMPOSITES)
+            if not composite or self.type_bytes(whole[1]) != 12 or len(self._sizes) > 1:
+                raise ShaderError("has a size of workgroups that is not three words, once")
+            size = tuple(self._size(part, constants) for part in whole[3:])
         return size
 
     def _size(self, id_: int, constants: Mapping[int, int]) -> int:

@@ -72,7 +72,7 @@ def read_input(path: Path, name: str, hint: Hint, options: ImageOptions) -> np.n
             return _load(path)
         arrays = read_npz(path)
         if name not in arrays and len(arrays) != 1:
-            raise InputError(f"{path} has no array {name!r}; it has {', '.join(arrays)}")
+            raise InputError(f"{path} has no array {name!r}; it has {', '.join(arrays) or 'none'}")
         return arrays[name] if name in arrays else next(iter(arrays.values()))
 
 
