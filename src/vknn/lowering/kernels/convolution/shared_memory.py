@@ -79,7 +79,7 @@ def conv_tiles(problem: Problem, shape: ConvShape) -> list[SharedMemoryTile]:
 
 
 def laid_by(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> LaidTaps:
-    """How the tile's rounds go along k."""
+    """Way of the tile's rounds along k."""
     return laid_taps(problem, shape, tile.depth, tile.pads_channels)
 
 

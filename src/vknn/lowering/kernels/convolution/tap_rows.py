@@ -44,7 +44,7 @@ def counts_taps(shape: ConvShape) -> bool:
 def laid_taps(
     problem: Problem, shape: ConvShape, depth: int, pads_channels: bool = False
 ) -> LaidTaps:
-    """How rounds of ``depth`` vec4s go along k.
+    """Way of rounds of ``depth`` vec4s along k.
 
     ``pads_channels``: where rows of taps do not, channels fill rounds. As they are where weights
     are not known; not by rows where columns of taps are apart in the input, or the padding would
