@@ -52,9 +52,6 @@ layout(constant_id = 29) const int TAP_ROW = 0;
 const int ROW_TAPS = TAP_ROW > 0 ? TAP_ROW : 1, ROUND_ROWS = DEPTH > ROW_TAPS ? DEPTH / ROW_TAPS : 1;
 // 1: each tap is one round (WHOLE 1).
 layout(constant_id = 31) const int ONE_ROUND = 0;
-// 1: the last round of a tap has vec4s of channels behind the last (WHOLE 1), whose weights are 0; numbers are read
-// elsewhere for them, and put as 0.
-layout(constant_id = 32) const int REST = 0;
 // 0: no tap of any pixel is outside of the input, or padding.
 layout(constant_id = 30) const int OUTSIDE = 1;
 
@@ -93,15 +90,12 @@ ivec2 own_tap;
 int weight_at, row_place, weight_place;
 
 WAITING pixels[READS * PIXELS], weights[WEIGHTS > 0 ? WEIGHTS : 1];
-bool inside[READS * PIXELS], behind[READS];
+bool inside[READS * PIXELS];
 #ifdef SCALED
 // What its pixels are multiplied by, and where that begins.
 vec4 scales[READS];
 int scale_at;
 #endif
-
-// vec4s of k of a tap
-int tap_steps() { return REST != 0 ? divide(p.cg4 + DEPTH - 1, DEPTH) * DEPTH : p.cg4; }
 
 bool is_inside(ivec3 at) {
     if (OUTSIDE == 0) return true;
@@ -124,8 +118,8 @@ void next_tap() {
 
 // The tap and the channel of vec4 number `first` of k, from where on a part of it reads.
 void find_beginning(int first) {
-    int number = divide(first, tap_steps());
-    channel4 = first - number * tap_steps();
+    int number = divide(first, p.cg4);
+    channel4 = first - number * p.cg4;
     if (TAP_ROW != 0) {
         tap = ivec3(rest(first, ROW_TAPS), whole_part(first, ROW_TAPS) * p.dilation_h, 0);
         return;
@@ -213,15 +207,14 @@ void read_tile(int lane, int k0, int step, int steps, int plane, int weight) {
     [[unroll]] for (int s = 0; s < READS; s++) {
         int end = (steps - 1) * plane;
 #ifdef SCALED
-        scales[s] = LOAD4(scale, scale_at + min(k0 + whole_part(lane, BLOCK_M) + s * STEP, p.cg4 - 1));
+        scales[s] = LOAD4(scale, scale_at + min(k0 + whole_part(lane, BLOCK_M) + s * STEP, steps - 1));
 #endif
-        behind[s] = REST != 0 && channel4 + whole_part(lane, BLOCK_M) + s * STEP >= p.cg4;
         [[unroll]] for (int i = 0; i < PIXELS; i++) {
             int own = s * PIXELS + i;
             if (TAP_ROW != 0) {
                 pixels[own] = waiting(FACTOR(LOAD4(x, next[own])));
             } else if (WHOLE != 0) {
-                pixels[own] = waiting(FACTOR(LOAD4(x, behind[s] ? 0 : next[i] + s * STEP * plane)));
+                pixels[own] = waiting(FACTOR(LOAD4(x, next[i] + s * STEP * plane)));
             } else if (AXES == 0) {
                 pixels[own] = waiting(FACTOR(LOAD4(x, place[i] + min(distance, end))));
             } else {
@@ -251,11 +244,6 @@ void read_tile(int lane, int k0, int step, int steps, int plane, int weight) {
 #define ZEROS_OVER 0
 #endif
 
-// Whether what was read of a pixel is a number of x, and no padding.
-bool is_there(int s, int i) {
-    return (AXES == 0 || inside[ONE_TAP ? i : s * PIXELS + i]) && (REST == 0 || !behind[s]);
-}
-
 // Puts what was read into shared memory, with zeros for what is outside of the input and behind the end.
 void hold_tile(int lane, int k0, int steps) {
     int first = whole_part(lane, BLOCK_M);
@@ -279,20 +267,20 @@ void hold_tile(int lane, int k0, int steps) {
 #ifdef SCALED
             v = waiting(FACTOR(scaled(vec4(arrived(v)), scales[s])));
 #endif
-            if ((AXES != 0 || REST != 0) && ZEROS_OVER == 0) v = is_there(s, i) ? v : WAITING(0);
+            if (AXES != 0 && ZEROS_OVER == 0) v = inside[ONE_TAP ? i : s * PIXELS + i] ? v : WAITING(0);
             rows_held[row_place + i * LANES * A_STRIDE + s * STEP] = arrived(v);
         }
     }
     [[unroll]] for (int i = 0; i < WEIGHTS; i++)
         columns_held[column_place(i * LANES) + weight_place] = arrived(weights[i]);
     // Most subgroups have no pixel outside, and go past this.
-    if (ZEROS_OVER != 0 && (AXES != 0 && OUTSIDE != 0 || REST != 0)) {
+    if (AXES != 0 && ZEROS_OVER != 0 && OUTSIDE != 0) {
         [[unroll]] for (int i = 0; i < PIXELS; i++) {
             bool all = true;
-            [[unroll]] for (int s = 0; s < READS; s++) all = all && is_there(s, i);
+            [[unroll]] for (int s = 0; s < READS; s++) all = all && inside[ONE_TAP ? i : s * PIXELS + i];
             if (!all) {
                 [[unroll]] for (int s = 0; s < READS; s++) {
-                    if (ONE_TAP && REST == 0 || !is_there(s, i))
+                    if (ONE_TAP || !inside[s * PIXELS + i])
                         rows_held[row_place + i * LANES * A_STRIDE + s * STEP] = FACTOR(0.0);
                 }
             }
@@ -331,7 +319,7 @@ void main() {
     scale_at = image * p.c4;
 #endif
     int taps = AXES == 0 ? 1 : (AXES == 3 ? p.kernel_d : 1) * p.kernel_h * p.kernel_w;
-    int steps = taps * tap_steps();
+    int steps = taps * p.cg4;
     if (TAP_ROW != 0) steps = divide(p.kernel_h + ROUND_ROWS - 1, ROUND_ROWS) * ROUND_ROWS * TAP_ROW;
     int weight = block * (steps * 4 * BLOCK_N);
     int begin_k = 0, end_k = steps;

@@ -196,12 +196,12 @@ KERNELS: dict[str, tuple[str, str]] = {
         "ROWS=10 COLS=11 LANES_M=12 LANES_N=13 DEPTH=14 A_STRIDE=15 B_STRIDE=16 AXES=17 "
         "WRAPS=18 AHEAD=19 MATRIX_M?=20 MATRIX_N?=21 MATRIX_K?=22 MATRICES_M?=23 "
         "MATRICES_N?=24 TAPS_W=25 WHOLE=26 COLUMNS_ALONG_K?=27 COLUMNS_IN_MEMORY?=28 "
-        "TAP_ROW=29 OUTSIDE=30 ONE_ROUND=31 REST=32 K_PARTS?=33 BYTES_UNSIGNED?=98 "
-        "ep_code_0?=100 ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 "
-        "ep_a_1:float?=105 ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 "
-        "ep_b_2:float?=110 ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 "
-        "ep_mode_3?=115 ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 "
-        "ep_code_5?=120 ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
+        "TAP_ROW=29 OUTSIDE=30 ONE_ROUND=31 K_PARTS?=33 BYTES_UNSIGNED?=98 ep_code_0?=100 "
+        "ep_a_0:float?=101 ep_b_0:float?=102 ep_mode_0?=103 ep_code_1?=104 ep_a_1:float?=105 "
+        "ep_b_1:float?=106 ep_mode_1?=107 ep_code_2?=108 ep_a_2:float?=109 ep_b_2:float?=110 "
+        "ep_mode_2?=111 ep_code_3?=112 ep_a_3:float?=113 ep_b_3:float?=114 ep_mode_3?=115 "
+        "ep_code_4?=116 ep_a_4:float?=117 ep_b_4:float?=118 ep_mode_4?=119 ep_code_5?=120 "
+        "ep_a_5:float?=121 ep_b_5:float?=122 ep_mode_5?=123",
     ),
     "convolution/winograd_input": (
         "total tiles tiles_image tiles_w c4 in_h in_w pad_h pad_w place_step",

@@ -33,10 +33,9 @@ from vknn.lowering.kernels.convolution.shared_memory import (
     emit_shared,
     fits_shared,
     shared_cost,
-    shared_weights,
 )
 from vknn.lowering.kernels.convolution.tile import ConvTile
-from vknn.lowering.kernels.convolution.winograd_products import ProductTile
+from vknn.lowering.kernels.convolution.winograd_products import ProductTile, block_of
 from vknn.lowering.kernels.elementwise.broadcasting import operand_layout
 from vknn.lowering.kernels.matmul.cooperative_tiles import CooperativeTile
 from vknn.lowering.kernels.matmul.shared_memory_tiles import DotTile
@@ -187,11 +186,10 @@ def _cost(problem: Problem, found: Scaled, tile: ProductTile) -> float:
 def _emit(emitter: Emitter, found: Scaled, tile: ProductTile) -> None:
     own = found.conv.alone(emitter, emitter.input(found.x))
     scale = InputScale(emitter.input(found.scale), found.steps)
-    x, y = emitter.input(found.x), emitter.output()
+    weights = packed_weights(own, found.shape, block_of(tile), run=tile.run)
+    buffers = [emitter.input(found.x), weights, emitter.output()]
     if isinstance(tile, ConvTile):
-        weights = packed_weights(own, found.shape, tile.block, run=tile.run)
         variant = quantized_variant(own, 4)
-        emit_tiles(own, found.shape, tile, [x, weights, y], variant, with_steps=False, scale=scale)
+        emit_tiles(own, found.shape, tile, buffers, variant, with_steps=False, scale=scale)
     else:
-        weights = shared_weights(own, found.shape, tile)
-        emit_shared(own, found.shape, tile, [x, weights, y], with_steps=False, scale=scale)
+        emit_shared(own, found.shape, tile, buffers, with_steps=False, scale=scale)

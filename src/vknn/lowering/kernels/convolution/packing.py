@@ -10,6 +10,7 @@ import numpy as np
 from vknn.graph import DType
 from vknn.lowering.kernels.convolution.shape import (
     ConvShape,
+    Triple,
     constant_weights,
     has_bias,
     triple,
@@ -61,17 +62,16 @@ def packed_weights(
 
     ``run``: k of a column that lie beside each other, of constant weights of floats
     (:func:`vknn.lowering.kernels.matmul.float_dots.along_k`). ``bits`` of a weight: with few the
-    bias is left out. Constant weights are padded with 0 to what ``shape`` has.
+    bias is left out. Constant weights are padded with 0 to the kernel of ``shape``.
     """
     sources = constant_weights(emitter.problem)
     if sources is None:
         return _packed_on_device(emitter, shape, width)
     key = f"conv.{width}.{shape.group}"
     make = functools.partial(pack_conv, shape.group, width)
-    sizes = (shape.group_in, *shape.kernel)
-    if sizes != (sources[0].shape[1], *triple(sources[0].shape[2:], 1)):
-        key = f"{key}.{'x'.join(map(str, sizes))}"
-        make = functools.partial(make, sizes=sizes)
+    if shape.kernel != triple(sources[0].shape[2:], 1):
+        key = f"{key}.{'x'.join(map(str, shape.kernel))}"
+        make = functools.partial(make, kernel=shape.kernel)
     count = 4 * weight_blocks(shape, width).weights
     if bits < WHOLE:
         dots = weight_format == DOTS
@@ -89,19 +89,18 @@ def pack_conv(
     w: np.ndarray,
     bias: np.ndarray | None = None,
     *,
-    sizes: tuple[int, ...] | None = None,
+    kernel: Triple | None = None,
 ) -> np.ndarray:
     """Weights as [block][tap][c4][4][``block`` vec4s of output channels], then the bias.
 
     A block has ``block`` vec4s of output channels of one group; the bias is [block][channels].
-    Padding lanes are 0, and so is what ``sizes``, input channels of a group and a kernel of three
-    axes, have more than the weights.
+    Padding lanes are 0, and so are the taps that ``kernel`` has more than the weights.
     """
     dtype = np.float32 if w.dtype.kind == "f" else np.int32
-    if sizes is not None:
-        own = (w.shape[1], *triple(w.shape[2:], 1))
-        behind = ((0, most - there) for most, there in zip(sizes, own, strict=True))
-        w = np.pad(w.reshape(w.shape[0], *own), ((0, 0), *behind))
+    if kernel is not None:
+        own = triple(w.shape[2:], 1)
+        behind = ((0, most - taps) for most, taps in zip(kernel, own, strict=True))
+        w = np.pad(w.reshape(*w.shape[:2], *own), ((0, 0), (0, 0), *behind))
     group_out, group_in, taps = w.shape[0] // group, w.shape[1], int(np.prod(w.shape[2:]))
     blocks, c4 = ceil_div(group_out, 4 * block), ceil_div(group_in, 4)
     padded = np.zeros((group, blocks * 4 * block, 4 * c4, taps), dtype)

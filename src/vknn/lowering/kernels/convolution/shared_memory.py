@@ -35,6 +35,7 @@ from vknn.lowering.kit.candidate import Candidate
 from vknn.lowering.kit.emitter import Emitter, Ref, read4, write
 from vknn.lowering.kit.epilogue import epilogue_work
 from vknn.lowering.kit.layouts import Layout, ceil_div
+from vknn.lowering.kit.parameters import by_axis
 from vknn.lowering.kit.problem import Problem
 from vknn.lowering.kit.workgroups import fits_loops, spread
 from vknn.ops.convolution.conv import Conv
@@ -68,7 +69,7 @@ def conv_tiles(problem: Problem, shape: ConvShape) -> list[SharedMemoryTile]:
     """Tiles that suit the sizes."""
 
     def whole_steps(depth: int) -> int:
-        laid = laid_taps(problem, shape, depth, pads_channels=True)
+        laid = laid_taps(problem, shape, depth)
         return steps_of_k(laid.shape) if laid.whole else 0
 
     found = shared_memory_tiles(problem, shape.pixels, ceil_div(shape.group_out, 4))
@@ -78,14 +79,9 @@ def conv_tiles(problem: Problem, shape: ConvShape) -> list[SharedMemoryTile]:
     return [with_dots(tile) for tile in found] if takes_dots(problem) else found
 
 
-def laid_by(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> LaidTaps:
-    """Way of the tile's rounds along k."""
-    return laid_taps(problem, shape, tile.depth, tile.pads_channels)
-
-
 def fits_shared(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> bool:
     """True where the device allows the dispatch and the packed weights."""
-    laid = laid_by(problem, shape, tile).shape
+    laid = laid_taps(problem, shape, tile.depth).shape
     loops = fits_loops(problem.limits, ceil_div(steps_of_k(laid), tile.depth))
     blocks = weight_blocks(laid, tile.width)
     return loops and allows_packed(problem, blocks, group_count(shape, tile))
@@ -112,7 +108,7 @@ def shared_cost(
     ``moved``: bytes of the buffers. ``epilogue``: instructions for an element of the result.
     ``scaled``: instructions of a round that multiply x by a scale. ``split``: of k.
     """
-    laid = laid_by(problem, shape, tile)
+    laid = laid_taps(problem, shape, tile.depth)
     machine, groups, steps = problem.machine, group_count(shape, tile), steps_of_k(laid.shape)
     ending, around = 0.0, None
     if split is not None:
@@ -140,7 +136,6 @@ def _constants(
         "WRAPS": 1 if laid.whole else _wraps(shape, tile),
         "TAPS_W": 0 if laid.row or not counts_taps(shape) else shape.kernel[2],
         "TAP_ROW": laid.row,
-        "REST": int(laid.rest),
         "ONE_ROUND": int(_has_one_round(shape, laid, tile)),
         "OUTSIDE": int(laid.shape.kernel != shape.kernel or shape.has_padding),
     }
@@ -152,7 +147,7 @@ def _has_one_round(shape: ConvShape, laid: LaidTaps, tile: SharedMemoryTile) -> 
     But for long ones, which RADV schedules with more moves then: 308 cycles in place of 286.
     """
     taps = laid.whole and not laid.row and not shape.is_pointwise
-    return taps and steps_of_k(laid.shape) == shape.taps * tile.depth and tile.depth <= _SHORT_ROUND
+    return taps and steps_of_k(shape) == shape.taps * tile.depth and tile.depth <= _SHORT_ROUND
 
 
 def _wraps(shape: ConvShape, tile: SharedMemoryTile) -> int:
@@ -170,7 +165,7 @@ def _emit(emitter: Emitter, shape: ConvShape, tile: SharedMemoryTile) -> None:
 
 def shared_weights(emitter: Emitter, shape: ConvShape, tile: SharedMemoryTile) -> Ref:
     """Weights and bias as the tile's rounds read them."""
-    laid = laid_by(emitter.problem, shape, tile)
+    laid = laid_taps(emitter.problem, shape, tile.depth)
     return packed_weights(emitter, laid.shape, tile.width, run=tile.run)
 
 
@@ -189,14 +184,14 @@ def emit_shared(
     x, weights, y = buffers
     groups = group_count(shape, tile) * (1 if split is None else split.parts)
     parts = [] if split is None else split.bindings
-    laid = laid_by(emitter.problem, shape, tile)
-    push = push_constants(shape, ceil_div(shape.pixels, tile.height), groups, tile.width)
+    laid = laid_taps(emitter.problem, shape, tile.depth)
+    push = push_constants(laid.shape, ceil_div(shape.pixels, tile.height), groups, tile.width)
     emitter.dispatch(
         "convolution/shared",
         [read4(x), read4(weights), write(y), *scale.bindings, *parts],
         groups=spread(groups, emitter.problem.limits),
         local=(tile.lanes, 1, 1),
-        push={**push, "bias": weight_blocks(laid.shape, tile.width).weights},
+        push={**push, **by_axis("kernel", shape.kernel)},
         spec={
             **_constants(shape, laid, tile, emitter.problem.machine.scalar),
             **scale.steps,

@@ -21,11 +21,11 @@ from vknn.lowering.kernels.convolution.shared_memory import (
     emit_shared,
     fits_shared,
     group_count,
-    laid_by,
     shared_cost,
     shared_weights,
     steps_of_k,
 )
+from vknn.lowering.kernels.convolution.tap_rows import laid_taps
 from vknn.lowering.kernels.matmul.shared_memory_tiles import SharedMemoryTile
 from vknn.lowering.kernels.matmul.split_k import BUFFERS, SplitK, splits
 from vknn.lowering.kit.candidate import Candidate
@@ -72,7 +72,7 @@ def _is_beyond(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> bo
 
 def _splits(problem: Problem, shape: ConvShape, tile: SharedMemoryTile) -> list[SplitK]:
     """Splits of a tile that may pay and that the device allows."""
-    laid = laid_by(problem, shape, tile).shape
+    laid = laid_taps(problem, shape, tile.depth).shape
     groups, blocks = group_count(shape, tile), weight_blocks(laid, tile.width)
     found = splits(problem.limits, problem.machine, tile, groups, steps_of_k(laid))
     return [split for split in found if allows_packed(problem, blocks, groups * split.parts)]

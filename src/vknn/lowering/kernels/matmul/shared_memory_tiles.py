@@ -120,11 +120,6 @@ class SharedMemoryTile:
         return 4 if self.along_k else 1
 
     @property
-    def pads_channels(self) -> bool:
-        """True where convolutions have weights of 0 for channels that fill a round."""
-        return False
-
-    @property
     def name(self) -> str:
         """The candidate's name."""
         return f"shared{self.height}x{4 * self.width}"
