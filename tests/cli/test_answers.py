@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.table import Table
 from tests.cli.test_cli import run
+
+from vknn.cli.output import show
 
 Image = pytest.importorskip("PIL.Image")
 DATA = Path(__file__).parents[2] / "examples" / "data"
@@ -221,3 +224,11 @@ def test_a_full_disk_leaves_no_part_of_a_file(
     assert code == 2
     assert str(target) in err
     assert list(target.parent.iterdir()) == []
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("text", ["a[b].npz", "[/foo]: 0.5", "[bold]x[/bold]"])
+def test_brackets_of_names_are_no_markup(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    show(text)
+    show(Table(text, title=text))
+    assert capsys.readouterr().out.count(text) == 3

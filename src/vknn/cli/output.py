@@ -26,8 +26,11 @@ class _Output(Console):
 
 
 def show(thing: RenderableType) -> None:
-    """A table or text to stdout; wide where it is not a terminal, so that nothing is cut."""
-    console = _Output() if sys.stdout.isatty() else _Output(width=200)
+    """A table or text to stdout; wide where it is not a terminal, so that nothing is cut.
+
+    Brackets in it are no markup: names and labels come out of files.
+    """
+    console = _Output(width=None if sys.stdout.isatty() else 200, markup=False)
     console.print(thing)
 
 
