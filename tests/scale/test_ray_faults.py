@@ -94,21 +94,27 @@ vknn.register_layer(
 '''
 
 
+def of_forty(
+    folder: Path, layer: str, layers: str, records: tuple[int, ...], device: str
+) -> tuple[Any, dict[int, Any]]:
+    """Report and rows by id of a job of 40 numbers, some of which end processes."""
+    model, file = ray_jobs.write_model(folder, layer, layers)
+    values = [-1.0 if number in records else float(number) for number in range(40)]
+    source = ray_jobs.write_numbers(folder / "source", values)
+    report = scale.run(
+        source, model, folder / "out", engine="ray", id="id", device=device, workers=1,
+        batch_size=4, layers=[file],
+    )  # fmt: skip
+    assert (report.rows, report.errors) == (40, {"ProcessDied": len(records)})
+    return report, {row["id"]: row for row in ray_jobs.rows(folder / "out")}
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(480)
 @pytest.mark.parametrize("records", [(17,), pytest.param((17, 18, 19), marks=pytest.mark.slow)])
 def test_records_that_end_processes(ray: Any, tmp_path: Path, records: tuple[int, ...]) -> None:
     """Rows with errors, and nothing else is lost; at the third one the device is retired."""
-    model, layers = ray_jobs.write_model(tmp_path, "Deadly", DEADLY)
-    values = [-1.0 if number in records else float(number) for number in range(40)]
-    source = ray_jobs.write_numbers(tmp_path / "source", values)
-    report = scale.run(
-        source, model, tmp_path / "out", engine="ray", id="id", device="vulkan", workers=1,
-        batch_size=4, layers=[layers],
-    )  # fmt: skip
-    assert report.rows == 40
-    assert report.errors == {"ProcessDied": len(records)}
-    rows = {row["id"]: row for row in ray_jobs.rows(tmp_path / "out")}
+    report, rows = of_forty(tmp_path, "Deadly", DEADLY, records, "vulkan")
     for number in range(40):
         if number in records:
             assert rows[number]["error"]["attempts"] == 2
@@ -130,15 +136,7 @@ def test_records_that_end_processes(ray: Any, tmp_path: Path, records: tuple[int
 @pytest.mark.timeout(480)
 def test_a_record_whose_table_ends_processes(ray: Any, tmp_path: Path) -> None:
     records = (17,)
-    model, layers = ray_jobs.write_model(tmp_path, "DeadlyTable", DEADLY_TABLE)
-    values = [-1.0 if number in records else float(number) for number in range(40)]
-    source = ray_jobs.write_numbers(tmp_path / "source", values)
-    report = scale.run(
-        source, model, tmp_path / "out", engine="ray", id="id", device="numpy", workers=1,
-        batch_size=4, layers=[layers],
-    )  # fmt: skip
-    assert (report.rows, report.errors) == (40, {"ProcessDied": len(records)})
-    rows = {row["id"]: row for row in ray_jobs.rows(tmp_path / "out")}
+    _, rows = of_forty(tmp_path, "DeadlyTable", DEADLY_TABLE, records, "numpy")
     for number in range(40):
         if number in records:
             message = rows[number]["error"]["message"]
