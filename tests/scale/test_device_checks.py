@@ -52,17 +52,19 @@ void main() {
 }
 """
 WRONG_FROM, COUNT = 51, 120
+#: Its layer has a name of its own: other tests' stays registered.
+NET = PROBE.replace("Probe", "Wrong")
 
 
 @pytest.fixture
 def net(tmp_path: Path) -> Iterator[Path]:
     vknn.register_layer(
-        "ncnn", "Probe", shape=lambda shapes, options: shapes[0], replace=True,
+        "ncnn", "Wrong", shape=lambda shapes, options: shapes[0], replace=True,
         compute=lambda arrays, weights, options: arrays[0] * np.float32(2),
         shader=vknn.Shader(WRONG, push=lambda i, o, options: [int(np.prod(o[0]))]),
     )  # fmt: skip
-    yield write_net(tmp_path, PROBE)
-    vknn.unregister_layer("ncnn", "Probe")
+    yield write_net(tmp_path, NET)
+    vknn.unregister_layer("ncnn", "Wrong")
 
 
 def run(source: Path, net: Path, output: Path, **options: Any) -> scale.Report:
@@ -222,7 +224,7 @@ def test_suspects_of_an_archive_cut_off(
     trusted = max(n for n in sampled if n < WRONG_FROM)
     written = found_out // 4 * 4
     assert WRONG_FROM < written < found_out + 1 < written + 4, "one of a part that is not full"
-    net.write_text(PROBE.replace("0=4", "0=1 1=1 2=3"), encoding="utf-8")
+    net.write_text(NET.replace("0=4", "0=1 1=1 2=3"), encoding="utf-8")
     archive, output = tmp_path / "a.tar", tmp_path / "out"
     whole = greys(archive, keys)
     archive.write_bytes(whole[: 1024 * (found_out + 2) + 300])
@@ -373,6 +375,6 @@ def test_checks_of_a_device(net: Path) -> None:
         small, large = ({"data": np.float32([v, 0, 0, 0])} for v in (1, 60))
         assert checker.check(session, small, session.run(small)).ok
         found = checker.check(session, large, session.run(large))
-        assert not found.ok and found.error > 1 and "Probe 'out'" in found.text
+        assert not found.ok and found.error > 1 and "Wrong 'out'" in found.text
     checker.close()
     checker.close()
