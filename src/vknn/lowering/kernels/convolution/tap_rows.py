@@ -52,6 +52,6 @@ def laid_taps(problem: Problem, shape: ConvShape, depth: int) -> LaidTaps:
         return plain
     rows = max(1, depth // row)
     padded = replace(shape, kernel=(1, ceil_div(height, rows) * rows, row))
-    rounds = padded.taps / depth
-    many = rounds > _MORE_ROUNDS * ceil_div(shape.taps, depth)
-    return plain if many or rounds != int(rounds) else LaidTaps(padded, row, True)
+    most = _MORE_ROUNDS * depth * ceil_div(shape.taps, depth)
+    fits = padded.taps % depth == 0 and padded.taps <= most
+    return LaidTaps(padded, row, True) if fits else plain
