@@ -197,6 +197,9 @@ def test_names_that_collide(tmp_path: Path) -> None:
     for reserved in ("device", "error"):
         with pytest.raises(InputError, match=f"column '{reserved}' cannot be kept"):
             scale.Predictor("net.param", keep=[reserved])
+    for hidden in ({"keep": ["__vknn_error"]}, {"columns": {"data": "__vknn_error"}}):
+        with pytest.raises(InputError, match="column '__vknn_error': names that begin with"):
+            scale.Predictor("net.param", **hidden)
 
 
 TWO = """7767517

@@ -28,6 +28,8 @@ LABEL, PROBABILITY, FOUND, CLASSES = "label", "probability", "found", "classes"
 #: Name of the device that is none.
 NUMPY = "numpy"
 RESERVED = (DEVICE, BATCH, ERROR, LABEL, PROBABILITY, FOUND, CLASSES)
+#: Begin of names of columns on their way to workers, which no source may have.
+PACKED = "__vknn_"
 #: Rows that are computed and counted together.
 BATCH_ROWS = 32
 MOST_BATCH_ROWS = 1 << 16
@@ -142,6 +144,12 @@ class Predictor:
         outputs = self.outputs or ()
         if twice := sorted({name for name in outputs if outputs.count(name) > 1}):
             raise InputError(f"outputs names {', '.join(twice)} twice")
+        given = (*own, *map(str, self.columns.values()))
+        if hidden := [name for name in given if name.startswith(PACKED)]:
+            raise InputError(
+                f"column {hidden[0]!r}: names that begin with {PACKED} are those of what goes to "
+                "workers; rename it in the source"
+            )
         if taken := [name for name in own if name in RESERVED]:
             raise InputError(
                 f"column {taken[0]!r} cannot be kept: answers have a column of this name "

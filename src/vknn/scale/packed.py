@@ -11,14 +11,15 @@ import numpy as np
 from vknn.errors import VknnError
 from vknn.pictures import Placement
 from vknn.scale.optional import arrow
+from vknn.scale.options import PACKED
 from vknn.scale.outcome import error_row, error_type
 from vknn.scale.records import Record
 
-#: Begin of the names of packed columns, which no source has.
-PREFIX = "__vknn_"
+#: Begin of the names of packed inputs' columns.
+_INPUT = f"{PACKED}input_"
 #: Why a record's file could not be read, a text; only sources of pictures have it.
-READ_ERROR = f"{PREFIX}read"
-_PLACEMENT, _ERROR = f"{PREFIX}placement", f"{PREFIX}error"
+READ_ERROR = f"{PACKED}read"
+_PLACEMENT, _ERROR = f"{PACKED}placement", f"{PACKED}error"
 
 
 class DecodeError(VknnError):
@@ -41,7 +42,7 @@ def packed(table: Any, inputs: Sequence[str], records: Sequence[Record]) -> Any:
     pa = arrow()
     for name in inputs:
         cells = [_cell(record.feeds.get(name)) for record in records]
-        table = table.append_column(f"{PREFIX}{name}", pa.array(cells, _cell_type(pa)))
+        table = table.append_column(f"{_INPUT}{name}", pa.array(cells, _cell_type(pa)))
     places = [None if r.placement is None else _flat(r.placement) for r in records]
     table = table.append_column(_PLACEMENT, pa.array(places, pa.list_(pa.float64())))
     errors = [None if r.error is None else error_row(r.error, r.attempts + 1) for r in records]
@@ -55,7 +56,7 @@ def is_packed(table: Any) -> bool:
 
 def unpacked(table: Any, inputs: Sequence[str]) -> Iterator[Record]:
     """The records of a table; arrays lie in its memory."""
-    columns = [table.column(f"{PREFIX}{name}") for name in inputs]
+    columns = [table.column(f"{_INPUT}{name}") for name in inputs]
     places, errors = table.column(_PLACEMENT).to_pylist(), table.column(_ERROR).to_pylist()
     for number, (place, error) in enumerate(zip(places, errors, strict=True)):
         if error is not None:
