@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 BUNDLE_EXPORTS = {
-    "the example says little of output {}: what roundings make of it is half as large as the "
-    "output itself, or more; give a real input as the example{}": (
+    "the example says {} of output {}: {}; give a real input as the example{}": (
         "bundle/test_wrong_layers.py::test_an_answer_that_anything_comes_near_to_is_told"
     ),
     "input {} is fixed to an array of shape {} and given the shape {}: give an array of that shape,"

@@ -110,7 +110,7 @@ def example(
             best = max(best, other, key=lambda found: _says(found, ported))
     for answer in _answers(best, ported):
         if _distance(answer) <= _LITTLE:
-            _warn(ported.ports[answer.port].name, options.precision)
+            _warn(ported.ports[answer.port].name, answer, options.precision)
     return best
 
 
@@ -154,21 +154,29 @@ def _answered(
 def _distance(answer: ExampleArray) -> float:
     """How far an output is from zeros, in what is allowed: where it is 1, these would pass.
 
-    Of an output of zeros it is infinite.
+    Of an output of zeros it is infinite, of one without a number that is finite 0.
     """
     size = np.abs(answer.array.astype(np.float64))
+    if size.size and not np.isfinite(size).any():
+        return 0.0
     size = size[np.isfinite(size) & (size > 0)]
     allowed = answer.absolute + answer.relative * size
     with np.errstate(divide="ignore"):
         return float(np.max(size / allowed, initial=0.0)) if size.size else np.inf
 
 
-def _warn(output: str, precision: str) -> None:
+def _warn(output: str, answer: ExampleArray, precision: str) -> None:
     """Warning of an output whose answer any device comes near to."""
+    little, why = (
+        "little",
+        "what roundings make of it is half as large as the output itself, or more",
+    )
     remedy = "" if precision == "fp32" else ", or another precision than " + precision
+    if not np.isfinite(answer.array.astype(np.float64)).any():
+        little, why = "nothing", "no number of it is finite"
     warnings.warn(
-        f"the example says little of output {output!r}: what roundings make of it is half as large "
-        f"as the output itself, or more; give a real input as the example{remedy}",
+        f"the example says {little} of output {output!r}: {why}; "
+        f"give a real input as the example{remedy}",
         RuntimeWarning,
         stacklevel=2,
     )
