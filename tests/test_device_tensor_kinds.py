@@ -14,6 +14,7 @@ from tests.formats.coreml.test_classifier import net as classifier
 from tests.formats.ncnn.nets import net, write
 from tests.formats.tflite.test_enums import deciding
 from tests.formats.tflite.test_recurrent import X, rnn
+from tests.helpers import skip_without_half
 from tests.openvino_writer import Net as IrNet
 from tests.tflite_writer import Net
 
@@ -51,6 +52,8 @@ def test_dtypes(dtype: str, shape: tuple[int, ...], tmp_path: Path) -> None:
 @pytest.mark.parametrize(("own", "wide"), [("int32", "int64"), ("float32", "float64")])
 def test_casts_that_ports_do(own: str, wide: str, precision: str, tmp_path: Path) -> None:
     """Elements that a host's wider type holds are widened there: no step of the host's."""
+    if precision == "fp16":
+        skip_without_half()
     made = Net()
     made.inputs, made.outputs = [made.tensor("x", (2, 3), own)], [made.tensor("y", (2, 3), wide)]
     middle = made.tensor("a", (2, 3), own)

@@ -14,6 +14,7 @@ import pytest
 from tests.bundle import build
 from tests.bundle.edits import without_barriers
 from tests.bundle.networks import MODELS, PATHS, Made, check, made, small
+from tests.helpers import skip_without_half
 
 from vknn.formats.ncnn.random_weights import write_random_weights
 
@@ -41,6 +42,7 @@ def test_bits_are_those_of_vknn(net: Made, library: Path, staged: bool) -> None:
 @PATHS
 @pytest.mark.parametrize("arithmetic", ["fp32", "fp16"])
 def test_fp16(tmp_path: Path, library: Path, staged: bool, arithmetic: str) -> None:
+    skip_without_half()
     check(small(tmp_path, precision="fp16", arithmetic=arithmetic), library, staged=staged)
 
 

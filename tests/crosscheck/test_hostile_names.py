@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.helpers import skip_without_half
 from tests.onnx_writer import graph, model, node, save, value
 
 import vknn
@@ -39,6 +40,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_tables_of_the_commands(
     options: tuple[str, ...], hostile: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    if "fp16" in options:
+        skip_without_half()
     assert main([options[0], str(hostile), *options[1:]]) == 0
     told = capsys.readouterr().out
     assert "\x1b" not in told

@@ -26,8 +26,8 @@ def kept(model: Path, folder: Path, *options: object) -> list[dict[str, Any]]:
 
 def test_a_search_is_found_again_from_its_folder(tmp_path: Path) -> None:
     model, folder = write_faulty_model(tmp_path, "large"), tmp_path / "worst"
-    index = kept(model, folder, "--search-steps", 40, "--seed", 7)
-    assert index and all(entry["search"] == {"seed": 7, "steps": 40} for entry in index)
+    index = kept(model, folder, "--search-steps", 40, "--seed", 3)
+    assert index and all(entry["search"] == {"seed": 3, "steps": 40} for entry in index)
     how = index[0]["search"]
     again = search(model, seed=how["seed"], steps=how["steps"])
     assert {entry["record"] for entry in index} == set(again.inputs)

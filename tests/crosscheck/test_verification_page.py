@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.helpers import skip_without_half
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -33,6 +34,7 @@ def test_the_page_is_current() -> None:
 
 @pytest.mark.device
 def test_the_program_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_without_half()
     monkeypatch.chdir(tmp_path)
     program = ""
     for language, block in verification_page.BLOCK.findall(verification_page.PAGE.read_text()):

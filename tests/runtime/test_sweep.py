@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.helpers import skip_without_half
 from tests.small_model import write_small_model
 
 import vknn
@@ -129,6 +130,8 @@ def test_a_damaged_module_stays_or_shrinks(spirv: bytes) -> None:
 def test_networks_compute_the_same(
     precision: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if precision == "fp16":
+        skip_without_half()
     sizes: list[tuple[int, int]] = []
 
     def swept_as_well(spirv: bytes, constants: object) -> bytes:

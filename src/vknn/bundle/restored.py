@@ -11,7 +11,8 @@ from vknn.bundle import schema
 from vknn.bundle.reader import Bundle
 from vknn.bundle.records import BundlePlan, BundlePort
 from vknn.bundle.schema import BufferRole, StepKind
-from vknn.errors import InputError
+from vknn.bundle.suitability import lacking
+from vknn.errors import InputError, VknnError
 from vknn.graph import DType, TensorType
 from vknn.plan import (
     Access,
@@ -44,9 +45,17 @@ _FORMATS = {number: format_ for format_, number in VK_FORMATS.items()}
 
 
 class RestoredPlan(Closing):
-    """A bundle's plan on a device of this machine, by vknn's own runtime. A context manager."""
+    """A bundle's plan on a device of this machine, by vknn's own runtime. A context manager.
+
+    Raises VknnError for a device that lacks what the plan needs.
+    """
 
     def __init__(self, bundle: Bundle, plan: BundlePlan, device: Device) -> None:
+        if lacks := lacking(plan, device.snapshot):
+            raise VknnError(
+                f"{bundle.file}: plan {plan.index} ({plan.target}) cannot run on {device.name}, "
+                f"which lacks {'; '.join(lacks)}: choose another with --plan or --device"
+            )
         self.plan = plan
         self._executable = Executable(device, restored(bundle, plan), shaders=_Modules(bundle))
         self._states: dict[int, np.ndarray] = {}
