@@ -17,7 +17,9 @@ from vknn.bundle.forms import ArrayForm
 from vknn.bundle.network import check_names
 from vknn.bundle.ports import PortedPlan
 from vknn.bundle.schema import Direction
-from vknn.errors import ExportError, InputError
+from vknn.cli.main import main
+from vknn.errors import ExportError, InputError, ShapeError
+from vknn.graph import DType
 from vknn.plan import Plan
 
 pytestmark = pytest.mark.glsl
@@ -83,3 +85,36 @@ def test_an_example_is_work_of_the_host(monkeypatch: pytest.MonkeyPatch, tmp_pat
     ):
         vknn.export(model, tmp_path / "net.vkb")
     assert vknn.export(model, tmp_path / "net.vkb", example=False).plans
+
+
+def test_a_bundle_takes_no_place_of_the_models_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither by its name nor by a link, in Python or by the command."""
+    model = write_small_model(tmp_path)
+    weights, link = model.with_suffix(".bin"), tmp_path / "link.vkb"
+    link.symlink_to(model)
+    before = model.read_bytes(), weights.read_bytes()
+    for path in (model, link, weights):
+        with pytest.raises(InputError, match="a file of the model: give another path"):
+            vknn.export(model, path, weights=weights, example=False)
+        arguments = [str(model), "--weights", str(weights), "-o", str(path), "--no-example"]
+        assert main(["export", *arguments]) == 2
+        assert "give another path" in capsys.readouterr().err
+    assert (model.read_bytes(), weights.read_bytes()) == before
+    vknn.export(model, tmp_path / "net.vkb", weights=weights, example=False)
+
+
+def test_an_index_out_of_range_is_no_example(tmp_path: Path) -> None:
+    """A session refuses it; a device takes another entry. What is made up may have one."""
+    ids, table = value("ids", (3,), DType.INT64), np.arange(8, dtype="f4").reshape(4, 2)
+    nodes = [node("Add", "ids one", "moved"), node("Gather", "table moved", "y")]
+    tensors = {"table": table, "one": np.int64(1)}
+    path = save(onnx_model(graph(nodes, [ids], [value("y", None)], tensors)), tmp_path)
+    for number in (3, -6):
+        example = {"ids": np.array([0, number, 1])}
+        with pytest.raises(ShapeError, match=rf"index {number + 1} is out of range: -4 to 3"):
+            vknn.export(path, tmp_path / "net.vkb", example=example)
+    assert not (tmp_path / "net.vkb").exists()
+    vknn.export(path, tmp_path / "net.vkb", example={"ids": np.array([2, -5, 1])})
+    assert Bundle.open(tmp_path / "net.vkb").plans[0].examples

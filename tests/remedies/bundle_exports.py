@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 BUNDLE_EXPORTS = {
+    "the bundle would take the place of {}, a file of the model: give another path": (
+        "bundle/test_export_names.py::test_a_bundle_takes_no_place_of_the_models_files"
+    ),
     "the example says {} of output {}: {}; give a real input as the example{}": (
         "bundle/test_wrong_layers.py::test_an_answer_that_anything_comes_near_to_is_told"
     ),

@@ -85,7 +85,7 @@ def _narrow_outputs(graph: Graph) -> Graph:
         outputs[name] = value if found is None else found
     if all(outputs[name] is value for name, value in graph.outputs.items()):
         return graph
-    nodes = _needed([*graph.nodes, *added], set(outputs.values()))
+    nodes = needed([*graph.nodes, *added], set(outputs.values()))
     return Graph(graph.inputs, outputs, nodes, graph.name, None, graph.blobs)
 
 
@@ -116,7 +116,7 @@ def _kind(dtype: DType) -> Kind:
     return Kind[dtype.value.upper()]
 
 
-def _needed(nodes: list[Node], wanted: set[Value]) -> list[Node]:
+def needed(nodes: list[Node], wanted: set[Value]) -> list[Node]:
     """The nodes of whose outputs any is wanted, directly or by others; in order."""
     known = set(wanted)
     kept = []

@@ -30,7 +30,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vknn import reference
 from vknn.bundle.descriptions import PortDescription
+from vknn.bundle.ends import needed
 from vknn.bundle.error_draws import drawn
 from vknn.bundle.forms import decoded, user_array
 from vknn.bundle.ports import PortedPlan
@@ -39,8 +41,9 @@ from vknn.bundle.tables import Tables
 from vknn.errors import ExportError, InputError, VknnError
 from vknn.formats import Model
 from vknn.formats.model import TensorSpec
-from vknn.graph import DType, Graph
+from vknn.graph import DType, Graph, Value
 from vknn.lowering import LoweringOptions
+from vknn.ops.indexing.gather import Bounded
 from vknn.tool_inputs import random_array
 
 #: Elements from which on a bound may have a part in proportion.
@@ -269,6 +272,21 @@ def _graph_array(
             "the low ones: give smaller numbers"
         )
     return made
+
+
+def check_indices(model: Model, graph: Graph, feeds: Mapping[str, np.ndarray]) -> None:
+    """Check of the indices and lengths that follow from these inputs alone. Raises ShapeError."""
+    inputs = [value for value in graph.inputs if value.name in feeds]
+    known, nodes = set(inputs), []
+    checks = set[Value]()
+    for node in graph.nodes:
+        if all(v is None or v.constant is not None or v in known for v in node.inputs):
+            nodes.append(node)
+            known.update(node.outputs)
+            checks.update(node.outputs if isinstance(node.op, Bounded) else ())
+    outputs = {str(number): value for number, value in enumerate(checks)}
+    part = Graph(inputs, outputs, needed(nodes, checks), graph.name)
+    reference.run(part, {v.name: _graph_array(model, v.name, feeds, graph) for v in inputs})
 
 
 def _bounds(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -141,7 +142,8 @@ def export(
     Raises:
         vknn.ExportError: It cannot be one plan on a device; all layers that are in the way are
             named, each with a remedy.
-        vknn.InputError: Shapes, outputs or arrays do not fit the model.
+        vknn.InputError: Shapes, outputs or arrays do not fit the model; ``path`` is a file of it.
+        vknn.ShapeError: An index in the example is out of range.
         vknn.VknnError: There is no such target or precision; the model cannot be read.
     """
     chosen = chosen_precision(precision, arithmetic)
@@ -163,6 +165,7 @@ def export(
         np.errstate(all="ignore"),  # weights and constants may be infinite or NaN
         ThreadPoolExecutor(1, "vknn-export") as pool,
     ):
+        _check_place(path, session.model.file, weights)
         tables, told, reasons = Tables(pool), [], {}
         signed = by_signature(session, signature)
         check_sequences(signed)
@@ -202,7 +205,9 @@ def _add(
     if names is not None:
         cut(graph, names, {*network.model.state, *network.model.variables})
     dtypes = {name: value.type.dtype for name, value in graph.outputs.items()}
+    whole = graph
     graph, plan = planned(graph, target.limits, options)
+    network.check_indices(whole)
     tables.sum_ahead(plan.constants.values())
     ported = network.ported(graph, plan, target.limits, dtypes)
     check_names(ported)
@@ -271,6 +276,19 @@ def _sets(shapes: Shapes | Sequence[Shapes] | None) -> list[Shapes]:
             raise InputError(f"two sets of shapes are alike: {checked!r:.200}")
         found.append(checked)
     return found
+
+
+def _check_place(path: Any, *sources: Any) -> None:
+    """Check that the bundle would not take the place of a file of the model. Raises InputError."""
+    for source in sources:
+        same = False
+        with contextlib.suppress(OSError, TypeError, ValueError):  # in memory, or not there yet
+            same = os.path.samefile(path, source)
+        if same:
+            raise InputError(
+                f"the bundle would take the place of {os.fspath(source)}, a file of the model: "
+                "give another path"
+            )
 
 
 def _check_shapes(told: Sequence[ExportedPlan]) -> None:

@@ -126,6 +126,16 @@ class Network:
             )
         return self._examples[key]
 
+    def check_indices(self, graph: Graph) -> None:
+        """Check of the indices in an example that is given, of which a device takes others.
+
+        ``graph``: before any pass. Raises ShapeError, as a session does.
+        """
+        if self._given:
+            from vknn.bundle.example import check_indices
+
+            check_indices(self.model, graph, {name: self.feeds[name] for name in self._given})
+
     def _trimmed(self, name: str, dims: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of an input; of a grey picture without the axis of its one colour."""
         gray = name in self.model.images and any(

@@ -77,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
         done = export(
             session,
             args.output,
+            weights=args.weights,
             shapes=_sets(args.shape, session),
             targets=args.target or ("generic",),
             precision=args.precision,
