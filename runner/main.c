@@ -174,7 +174,7 @@ static int close_written(const char *path, FILE *file, int good) {
     good = (!file || file == stdout || !fclose(file)) && good;
     if (good)
         return 0;
-    complain("%s cannot be written: %s", file == stdout ? "standard output" : path, strerror(errno));
+    complain("\"%s\" cannot be written: %s", file == stdout ? "standard output" : path, strerror(errno));
     if (file && file != stdout)
         remove_path(path);
     return 1;
@@ -194,7 +194,7 @@ static int read_npy(const char *path, const vknn_port *port, void *data) {
         whole = fits && fread(data, 1, port->bytes, file) == port->bytes && fgetc(file) == EOF;
     }
     if (!file)
-        return COMPLAIN(2, "%s: %s", path, strerror(errno));
+        return COMPLAIN(2, "input %s: \"%s\": %s", port->name, path, strerror(errno));
     fclose(file);
     if (!fits)
         return COMPLAIN(2, "%s: %.200s; input %s takes .npy {%s,%s,%s}", path,
@@ -405,7 +405,7 @@ static int parsed(arguments *a, int argc, char **argv) {
         } else if (++i == argc) {
             return COMPLAIN(0, "%s: what it takes is missing", option->name);
         } else if (!taken(option, field, argv[i])) {
-            return COMPLAIN(0, "%s \"%s\": this is not what it takes", option->name, argv[i]);
+            return COMPLAIN(0, "%s \"%s\" is not what it takes", option->name, argv[i]);
         } else if (option->kind == DIGEST) {
             a->what.sha256 = a->sha256;
         }

@@ -293,13 +293,19 @@ def test_another_bundle_than_the_pinned_one_is_refused(program: Path, folder: Pa
         (("none.vkb",), 1, "none.vkb"),
         (("data.npy",), 1, "bundle"),
         (("relu.vkb",), 2, "data: --input NAME=FILE is missing"),
-        (("relu.vkb", "--input", "data=none.npy"), 2, "none.npy: No such file"),
+        (("relu.vkb", "--input", "data=none.npy"), 2, 'input data: "none.npy": No such'),
+        (("relu.vkb", "--input", "data="), 2, 'input data: "": No such file'),
+        (
+            ("relu.vkb", "--input", "data=data.npy", "--output", "y="),
+            1,
+            '"" cannot be written: No such file',
+        ),
         (("relu.vkb", "--input", "data=data.npy", "--input", "data=data.npy"), 2, "twice"),
         (("relu.vkb", "--input", "data=data.npy", "--output", "prob=x.npy"), 2, "no output"),
         (
             ("relu.vkb", "--input", "data=data.npy", "--output", "y=/dev/full"),
             1,
-            "/dev/full cannot be written: No space",
+            '"/dev/full" cannot be written: No space',
         ),
         (("relu.vkb", "--target", "mali"), 2, "mali"),
         (("relu.vkb", "--shape", "data=9"), 2, "data=9"),
@@ -329,7 +335,7 @@ def test_numbers_that_are_none_are_refused(
     for text in texts:
         done = run(program, "relu.vkb", option, text, folder=folder)
         assert done.returncode == 2 and "usage: " in done.stderr, text
-        assert f'{option} "{text}": this is not what it takes' in done.stderr
+        assert f'{option} "{text}" is not what it takes' in done.stderr
 
 
 def test_help_names_every_option(program: Path, folder: Path) -> None:
