@@ -2146,7 +2146,7 @@ static vknn_status tested(vknn_net *net, text *t, int json) {
     for (uint32_t i = 0; i < net->plan->examples; i++)
         answers += net->ports[examples[i].port].direction == VKNN_OUTPUT;
     if (!answers)
-        FAIL(VKNN_ERROR_ARGUMENT, "the bundle has no example with answers; export it without --no-example");
+        FAIL(VKNN_ERROR_ARGUMENT, "the bundle has no example with answers; export it with --example FILE");
     TRY(vknn_reset(net));
     for (uint32_t i = 0; i < net->plan->examples; i++) {
         const vkb_port *p = &net->ports[examples[i].port];

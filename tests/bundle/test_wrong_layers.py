@@ -148,13 +148,17 @@ def test_bytes(shared: Path, tmp_path: Path, mode: str) -> None:
     check(path, tmp_path, most=12, missed=0 if mode == "fp32" else 4)
 
 
-def write_difference(folder: Path) -> Path:
-    """The difference of two numbers of 2^12: in 16 bits it is as large as their rounding."""
+def write_difference(folder: Path, *more: Any, **tensors: np.ndarray | np.generic) -> Path:
+    """The difference of two numbers of 2^12: in 16 bits it is as large as their rounding.
+
+    ``more``: nodes that make y of d, which is the difference.
+    """
     nodes = [
         onnx_writer.node("Add", "x c", "sum"),
         onnx_writer.node("Relu", "sum", "big"),  # or else both constants become one bias
         onnx_writer.node("MatMul", "big one", "same"),
-        onnx_writer.node("Sub", "same c", "y"),
+        onnx_writer.node("Sub", "same c", "d" if more else "y"),
+        *more,
     ]
     constants = {
         "c": np.full((1, 64), 4096, np.float32), "one": np.eye(64, dtype=np.float32),
@@ -162,8 +166,8 @@ def write_difference(folder: Path) -> Path:
     graph = onnx_writer.graph(
         nodes,
         [onnx_writer.value("x", (1, 64))],
-        [onnx_writer.value("y", (1, 64))],
-        constants,
+        [onnx_writer.value("y", (1, 1 if more else 64))],
+        constants | tensors,
     )
     return onnx_writer.save(onnx_writer.model(graph), folder)
 
@@ -212,3 +216,22 @@ def test_larger_inputs_that_a_network_has_no_use_for_are_not_taken(
     monkeypatch.setattr(example, "drawn", small_alone)
     given, texts = exported_with_warnings(write_difference(tmp_path), precision="fp16")
     assert np.abs(given).max() < 10 and len(texts) == 1
+
+
+def test_an_output_that_nothing_is_compared_with_is_told(tmp_path: Path) -> None:
+    """A root of a mean that roundings make negative; if none is given, larger inputs are taken."""
+    model = write_difference(
+        tmp_path,
+        onnx_writer.node("ReduceMean", "d axes", "mean"),
+        onnx_writer.node("Add", "mean half", "sum2"),
+        onnx_writer.node("Sqrt", "sum2", "y"),
+        axes=np.array([1], np.int64),
+        half=np.float32(0.5),
+    )
+    x = np.linspace(-0.5, 0.5, 64, dtype=np.float32).reshape(1, 64)
+    _, [text] = exported_with_warnings(model, precision="fp16", example={"x": x})
+    assert "says nothing of output 'y': roundings " in text and "than fp16" in text
+    assert not any(e.absolute for e in Bundle.open(tmp_path / "net.vkb").plans[0].examples)
+    assert not exported_with_warnings(model, example={"x": x})[1]
+    given, texts = exported_with_warnings(model, precision="fp16")
+    assert given.max() > 100 and not texts

@@ -40,7 +40,6 @@ BUNDLE_TOOLS = {
     "compare files of vknn profile --save, or look at each with vknn report": (
         "bundle/test_runner_profile.py::test_two_of_them_are_not_compared"
     ),
-    "{}: it has no example, so there is nothing to compare with: export it without --no-example": (
-        f"{_TRIAL}test_a_check_needs_an_example"
-    ),
+    "{}: it has no example with answers, so there is nothing to compare with: export it "
+    "with --example FILE": (f"{_TRIAL}test_a_check_needs_an_example"),
 }

@@ -13,9 +13,9 @@ deviation. Beyond that, as in ``vknn verify``:
 - An integer that stands for a real number, or has 8 or 16 bits, may be one off: a float within
   rounding of a half becomes either neighbour. Others (indices, classes) and truth values must be
   equal, unless the draws show them change.
-- An output of which half and more may be wrong says little of a device. Where inputs are made up,
-  others are tried then: of noise a network may be so unsure that roundings decide. What says little
-  nevertheless is told by a warning.
+- An output of which half and more may be wrong says little of a device, one that is not compared
+  nothing. Where inputs are made up, others are tried then: of noise a network may be so unsure that
+  roundings decide. What says little nevertheless is told by a warning.
 - An output whose shape the errors change (detections) is held against draws of smaller errors in
   fp32, still several times those of devices. In 16 bits it is not compared, nor is one of which
   errors make infinities, or reach the most that a bundle can allow.
@@ -107,13 +107,12 @@ def example(
     best = _answered(model, graph, ported, arrays, options, seed)
     given = {name: array for name, array in feeds.items() if name not in made_up}
     arrays, made = _complete(model, ported, given, _calm, seed)
-    if made and _says(best, ported)[1] <= _LITTLE:
+    count, least = _says(best, ported)
+    if made and (count < sum(map(_is_output, ported.ports)) or least <= _LITTLE):
         with contextlib.suppress(VknnError):  # numbers that the network has no use for
             other = _answered(model, graph, ported, arrays, options, seed)
             best = max(best, other, key=lambda found: _says(found, ported))
-    for answer in _answers(best, ported):
-        if _distance(answer) <= _LITTLE:
-            _warn(ported.ports[answer.port].name, answer, options.precision)
+    _tell(best, ported, options.precision)
     return best
 
 
@@ -160,7 +159,7 @@ def _distance(answer: ExampleArray) -> float:
     Of an output of zeros it is infinite, of one without a number that is finite 0.
     """
     size = np.abs(answer.array.astype(np.float64))
-    if size.size and not np.isfinite(size).any():
+    if size.size and not _is_finite(size).any():
         return 0.0
     size = size[np.isfinite(size) & (size > 0)]
     allowed = answer.absolute + answer.relative * size
@@ -168,21 +167,34 @@ def _distance(answer: ExampleArray) -> float:
         return float(np.max(size / allowed, initial=0.0)) if size.size else np.inf
 
 
-def _warn(output: str, answer: ExampleArray, precision: str) -> None:
-    """Warning of an output whose answer any device comes near to."""
-    little, why = (
-        "little",
-        "what roundings make of it is half as large as the output itself, or more",
-    )
+def _tell(found: Sequence[ExampleArray], ported: PortedPlan, precision: str) -> None:
+    """Warnings of outputs that nothing is compared with, or whose answer any device comes near."""
+    answers = {answer.port: answer for answer in _answers(found, ported)}
+    for number, port in enumerate(ported.ports):
+        if not _is_output(port):
+            continue
+        if number not in answers:
+            why = "roundings change its shape, or make it infinite, beyond 1e30 or no number"
+            _warn(port.name, "nothing", why, precision)
+        elif answers[number].array.size and not _is_finite(answers[number].array).any():
+            _warn(port.name, "nothing", "no number of it is finite", precision)
+        elif _distance(answers[number]) <= _LITTLE:
+            why = "what roundings make of it is half as large as the output itself, or more"
+            _warn(port.name, "little", why, precision)
+
+
+def _warn(output: str, little: str, why: str, precision: str) -> None:
     remedy = "" if precision == "fp32" else ", or another precision than " + precision
-    if not np.isfinite(answer.array.astype(np.float64)).any():
-        little, why = "nothing", "no number of it is finite"
     warnings.warn(
         f"the example says {little} of output {output!r}: {why}; "
         f"give a real input as the example{remedy}",
         RuntimeWarning,
         stacklevel=2,
     )
+
+
+def _is_finite(array: np.ndarray) -> np.ndarray:
+    return np.isfinite(array.astype(np.float64))
 
 
 def _is_output(port: PortDescription) -> bool:

@@ -82,7 +82,7 @@ def _feeds(bundle: Bundle, plan: BundlePlan) -> dict[str, np.ndarray]:
     examples = plan.examples
     if not any(e.port.direction is Direction.OUTPUT for e in examples):
         raise VknnError(
-            f"{bundle.file}: it has no example, so there is nothing to compare with: export it "
-            "without --no-example"
+            f"{bundle.file}: it has no example with answers, so there is nothing to compare with: "
+            "export it with --example FILE"
         )
     return {e.port.name: e.array for e in examples if e.port.direction is Direction.INPUT}
