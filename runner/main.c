@@ -19,10 +19,10 @@
 enum { MOST_HEADER = 9999, BEST = 5 };
 static const char usage[] =
     "usage: vknn-run net.vkb [--input NAME=FILE.npy]... [--output NAME=FILE.npy]... [options]\n"
-    "       vknn-run net.vkb --test [--json]  run the bundle's example: 0, or 1 and how far off it is\n"
+    "       vknn-run net.vkb --test [--json]  run the bundle's example: 0, or 1 and how far off\n"
     "       vknn-run --devices | --help     list the Vulkan devices; the options\n"
 #if defined(VKNN_SMALL)
-    "docs/phones.md tells the options\n";
+    "options: docs/phones.md\n";
 #else
     "  --shape TEXT, --target NAME      which plan: shapes as \"data=3,224,224\"; else the first that suits\n"
     "  --device NAME, --cache DIR       a device's number, part of its name or UUID; keep pipelines there\n"
@@ -198,7 +198,7 @@ static int read_npy(const char *path, const vknn_port *port, void *data) {
     fclose(file);
     if (!fits)
         return COMPLAIN(2, "%s: %.200s; input %s takes .npy {%s,%s,%s}", path,
-                        *text ? text : "this is no .npy file", port->name, want[0], want[1], want[2]);
+                        *text ? text : "no .npy file", port->name, want[0], want[1], want[2]);
     return whole ? 0 : COMPLAIN(2, "%s does not end where its header says", path);
 }
 
@@ -239,8 +239,8 @@ static void show_labels(const vknn_net *net, const vknn_port *port, const void *
     }
 }
 
-/* FILE of the "NAME=FILE" that has a port's name, and no longer one; each such text counts as used. */
-static const char *given_for(vknn_net *net, const vknn_port *port, char **texts, int *used) {
+/* FILE of the "NAME=FILE" that has a port's name, and no longer one. */
+static const char *given_for(vknn_net *net, const vknn_port *port, char **texts) {
     const size_t length = strlen(port->name);
     for (; *texts; texts++) {
         char *equals = *texts + length;
@@ -252,7 +252,7 @@ static const char *given_for(vknn_net *net, const vknn_port *port, char **texts,
             longer = !vknn_find(net, port->direction, *texts, &other);
         }
         if (!equals)
-            return ++*used, *texts + length + 1;
+            return *texts + length + 1;
     }
     return NULL;
 }
@@ -266,38 +266,35 @@ static int failed(vknn_status status, const char *text) {
     return COMPLAIN(status == VKNN_ERROR_ARGUMENT ? 2 : 1, "%s: %s", vknn_status_name(status), text);
 }
 
-/* Of an --input or --output that no port took. */
-static int misnamed(vknn_net *net, vknn_direction direction, const char *what) {
-    vknn_port port;
-    vknn_find(net, direction, "of that name", &port);
-    return COMPLAIN(2, "an --%s names no %s, or one twice; %s", what, what, vknn_net_message(net));
+static int net_failed(const vknn_net *net, vknn_status status) {
+    return failed(status, vknn_net_message(net));
 }
 
 /* Files become inputs; those that none is given for stay the zeros that they are, where that is allowed. */
 static int set_inputs(vknn_net *net, char **given, int zeros) {
     vknn_port port;
     void *data;
-    int status = 0, used = 0;
+    int status = 0;
     for (uint32_t i = 0; !status && !vknn_describe(net, VKNN_INPUT, i, &port); i++) {
-        const char *file = given_for(net, &port, given, &used);
+        const char *file = given_for(net, &port, given);
         vknn_status code = vknn_borrow(net, VKNN_INPUT, port.name, &data, &port.bytes);
         if (code)
-            status = failed(code, vknn_net_message(net));
+            status = net_failed(net, code);
         else if (file)
             status = read_npy(file, &port, data);
         else if (!zeros)
             status = COMPLAIN(2, "%s: --input NAME=FILE is missing", port.name);
     }
-    return status || !given[used] ? status : misnamed(net, VKNN_INPUT, "input");
+    return status;
 }
 
 /* Outputs become files, or where none is wanted labels are shown. */
 static int take_outputs(vknn_net *net, char **given, int labels) {
     vknn_port port;
     void *data;
-    int status = 0, used = 0;
+    int status = 0;
     for (uint32_t i = 0; !status && !vknn_describe(net, VKNN_OUTPUT, i, &port); i++) {
-        const char *file = given_for(net, &port, given, &used);
+        const char *file = given_for(net, &port, given);
         if (!file && (!labels || *given || !port.labels))
             continue;
         vknn_status code = vknn_borrow(net, VKNN_OUTPUT, port.name, &data, &port.bytes);
@@ -306,13 +303,13 @@ static int take_outputs(vknn_net *net, char **given, int labels) {
         for (uint32_t axis = 0; axis < port.rank; axis++)
             port.bytes *= (size_t)port.dims[axis];
         if (code)
-            status = failed(code, vknn_net_message(net));
+            status = net_failed(net, code);
         else if (file)
             status = write_npy(file, &port, data);
         else if (port.type == VKNN_FLOAT32 || port.type == VKNN_INT8 || port.type == VKNN_UINT8)
             show_labels(net, &port, data);
     }
-    return status || !given[used] ? status : misnamed(net, VKNN_OUTPUT, "output");
+    return status;
 }
 
 /* A text to a file, or to standard output where no file is named. */
@@ -411,13 +408,27 @@ static int parsed(arguments *a, int argc, char **argv) {
         }
     }
     if (!a->help && (a->test ? a->profile || a->runs > 0 || *a->inputs : a->as_json))
-        return COMPLAIN(0, "--test has inputs and runs of its own; --json goes with it");
+        return COMPLAIN(0, "--test has own inputs and runs; --json goes with it");
     return a->help || a->bundle || a->devices;
+}
+
+/* Of an --input or --output that no port takes. */
+static int misnamed(vknn_net *net, const arguments *a) {
+    char **const lists[] = {a->inputs, a->outputs};
+    vknn_port port;
+    for (int side = 0; side < 2; side++) {
+        int used = 0;
+        for (uint32_t i = 0; !vknn_describe(net, (vknn_direction)side, i, &port); i++)
+            used += given_for(net, &port, lists[side]) != NULL;
+        if (lists[side][used])
+            return COMPLAIN(2, "a NAME fits none, or comes twice: %s", vknn_net_message(net));
+    }
+    return 0;
 }
 
 static int test(vknn_net *net, const arguments *a, char **text) {
     vknn_status code = a->as_json ? vknn_test_json(net, text) : vknn_test(net, text);
-    int status = code ? failed(code, vknn_net_message(net)) : 0, ran = !code || code == VKNN_ERROR_DIFFERS;
+    int status = code ? net_failed(net, code) : 0, ran = !code || code == VKNN_ERROR_DIFFERS;
     int taken = ran ? take_outputs(net, a->outputs, 0) : 0;
     int shown = *text ? write_text(NULL, *text, a->as_json ? JSON | LINES : LINES) : 0;
     return status ? status : taken ? taken : shown;
@@ -430,7 +441,7 @@ static int run(vknn_net *net, const arguments *a, char **text) {
     for (uint32_t i = 0; !status && !a->profile && !code && i < runs; i++)
         code = vknn_run(net);
     if (status || code)
-        return status ? status : failed(code, vknn_net_message(net));
+        return status ? status : net_failed(net, code);
     status = *text ? write_text(a->json, *text, JSON | LINES) : 0;
     int taken = take_outputs(net, a->outputs, !a->profile);
     return status ? status : taken;
@@ -462,7 +473,8 @@ int main(int argc, char **argv) {
         a.where.log = a.verbose ? told : NULL;
         vknn_status code = vknn_context_create(&a.where, &context, &why);
         code = code ? code : vknn_net_open_file(context, a.bundle, &a.what, &net, &why);
-        status = code     ? failed(code, why.text)
+        status = code ? failed(code, why.text) : misnamed(net, &a);
+        status = status   ? status
                  : a.test ? test(net, &a, &text)
                           : run(net, &a, &text);
     }

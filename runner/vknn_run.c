@@ -1938,7 +1938,7 @@ static vknn_status find_port(
         if (p->direction == (uint32_t)direction)
             append(there, sizeof there, "%s%s", *there ? ", " : "", bundle_string(&net->file, p->name));
     FAIL(VKNN_ERROR_ARGUMENT, "there is no %s %.100s; there are: %s",
-        direction == VKNN_OUTPUT ? "output" : "input", name ? name : "of that number",
+        direction == VKNN_OUTPUT ? "output" : "input", name ? name : "else",
         *there ? there : "none");
 }
 

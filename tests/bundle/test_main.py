@@ -320,6 +320,16 @@ def test_mistakes_are_told(
     assert done.returncode == status and text in done.stderr, done
 
 
+def test_names_of_outputs_are_looked_at_before_a_run(program: Path, folder: Path) -> None:
+    """A long run for a file that is none, or one of two, is no use."""
+    for given in (("--output", "prob=x.npy"), ("--output", "y=x.npy", "--output", "y=z.npy")):
+        for more in (("--input", "data=none.npy"), ("--test",), ("--profile", "p.json")):
+            done = run(program, "relu.vkb", *more, *given, folder=folder)
+            assert done.returncode == 2 and not done.stdout, done
+            assert "a NAME fits none, or comes twice: there is no output else" in done.stderr
+    assert not any((folder / name).exists() for name in ("x.npy", "z.npy", "p.json"))
+
+
 @pytest.mark.parametrize(
     ("option", "texts"),
     [

@@ -118,8 +118,8 @@ def test_names_and_labels_cannot_steer_a_terminal(program: Path, tmp_path: Path)
     np.save(tmp_path / "data.npy", data)
     given = ["--input", "data=data.npy"]
     done = run(program, "net.vkb", *given, "--output", "x=x.npy", folder=tmp_path)
-    assert done.returncode == 2 and "names no output, or one twice; there is no" in done.stderr
-    assert done.stderr.endswith(f"of that name; there are: {SHOWN}\n")
+    told = f"a NAME fits none, or comes twice: there is no output else; there are: {SHOWN}\n"
+    assert done.returncode == 2 and done.stderr.endswith(told)
     done = run(program, "net.vkb", "--shape", "\x1b[1m\u202e", folder=tmp_path)
     assert done.returncode == 2 and "\\x1b[1m\\u202e" in done.stderr and "\x1b" not in done.stderr
     done = run(program, "\x1b\n.vkb", folder=tmp_path)
@@ -183,5 +183,5 @@ def test_options_that_do_not_go_together(
     program: Path, tmp_path: Path, arguments: tuple[str, ...]
 ) -> None:
     done = run(program, "net.vkb", *arguments, folder=tmp_path)
-    told = "vknn-run: --test has inputs and runs of its own; --json goes with it\nusage: "
+    told = "vknn-run: --test has own inputs and runs; --json goes with it\nusage: "
     assert done.returncode == 2 and done.stderr.startswith(told)
