@@ -118,3 +118,18 @@ def test_an_index_out_of_range_is_no_example(tmp_path: Path) -> None:
     assert not (tmp_path / "net.vkb").exists()
     vknn.export(path, tmp_path / "net.vkb", example={"ids": np.array([2, -5, 1])})
     assert Bundle.open(tmp_path / "net.vkb").plans[0].examples
+
+
+def test_an_archive_that_is_missing_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And not that its name lacks that of an input."""
+    values = [value("a", (2,)), value("b", (2,))]
+    nodes = [node("Add", "a b", "y")]
+    path = save(onnx_model(graph(nodes, values, [value("y", None)])), tmp_path)
+    arguments = ["export", str(path), "-o", str(tmp_path / "net.vkb"), "--example"]
+    assert main([*arguments, str(tmp_path / "none.npz")]) == 2
+    assert "none.npz: no such file" in capsys.readouterr().err
+    np.savez(tmp_path / "a=1.npz", a=np.ones(2, "f4"), b=np.zeros(2, "f4"))
+    assert main([*arguments, str(tmp_path / "a=1.npz")]) == 0
+    assert main([*arguments, f"b={tmp_path / 'a=1.npz'}"]) == 0

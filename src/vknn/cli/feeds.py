@@ -48,8 +48,9 @@ def given_inputs(args: argparse.Namespace, session: Session, recipe: Recipe | No
     left = []
     for text in args.input:
         path = Path(text)
-        # A .npz without a name may feed several inputs.
-        if path.suffix == ".npz" and path.exists() and set(arrays := read_npz(path)) & set(specs):
+        # A .npz without a name may feed several inputs; of one that is missing reading tells.
+        several = path.suffix == ".npz" and (path.exists() or "=" not in text)
+        if several and set(arrays := read_npz(path)) & set(specs):
             feeds.update((n, a) for n, a in arrays.items() if n in specs)
         else:
             left.append(text)
