@@ -77,7 +77,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="show what every dispatch was compiled to and does; a --null-device will do",
     )
     group.add_argument(
-        "--isa", type=Path, metavar="FOLDER", help="write the compiler's texts of each dispatch"
+        "--isa", metavar="FOLDER", help="write the compiler's texts of each dispatch"
     )
     group.add_argument(
         "--latencies",
