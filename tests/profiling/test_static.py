@@ -98,7 +98,7 @@ def test_what_is_left_out_is_said(planned: int, more: bool) -> None:
     graph = SimpleNamespace(nodes=nodes, continuation=object() if more else None)
     program = cast(Program, SimpleNamespace(segments=[made, host], graph=graph))
     left = _left_out(program)
-    assert ("1 layers of the host's" in left) == (planned == 1)
+    assert ("1 layer of the host's" in left) == (planned == 1)
     assert ("what is planned during runs" in left) == more
     assert bool(left) == (planned == 1 or more)
     profile = StaticProfile("net", "GPU", (entry(),), left_out=left)

@@ -227,7 +227,8 @@ def _left_out(program: Program) -> str:
     """Parts of a network that the device's plans do not hold, "" where they hold all."""
     planned = {node for s in program.segments if s.executable is not None for node in s.graph.nodes}
     number = sum(node not in planned for node in program.graph.nodes)
-    parts = [f"{number} layers of the host's or of shapes that data decide"] if number else []
+    layers = "1 layer" if number == 1 else f"{number} layers"
+    parts = [f"{layers} of the host's or of shapes that data decide"] if number else []
     if program.graph.continuation is not None:
         parts.append("what is planned during runs (shapes that data decide, branches, loops)")
     return ", and ".join(parts)
