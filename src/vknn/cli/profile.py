@@ -145,7 +145,7 @@ def _measured(args: argparse.Namespace) -> None:
         )
         computes = session.device is not None and not session.device.snapshot.is_null
         if limits is not None:
-            note_other(session.device and session.device.name, limits)
+            note_other(None if session.device is None else session.device.name, limits)
     if args.html is not None:
         result.save_html(args.html, limits=limits)
     if args.trace is not None:
