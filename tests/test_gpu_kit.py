@@ -211,11 +211,12 @@ def test_a_kit_that_is_too_large_is_refused(
         kit_packing.pack(tmp_path / "kit.tar", "3.11")
 
 
-@pytest.mark.parametrize("target", [".", "file/kit.tar"])
+@pytest.mark.parametrize("target", [".", "file/kit.tar", "pipe"])
 def test_a_target_that_cannot_be_written_is_told_before_packing(
     target: str, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
+    os.mkfifo(tmp_path / "pipe")
     command = [sys.executable, str(TOOLS / "gpu_kit"), "pack", str(tmp_path / target)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2 and "building" not in done.stderr
@@ -254,11 +255,60 @@ def test_results_that_cannot_be_written_are_told_before_a_step(hollow_kit: Path)
         (["file"], "results cannot be written"),
         (["results", "--archive", "file/results.tar.gz"], "results cannot be written"),
         (["results", "--archive", "."], "this is a folder: name a file"),
+        (["results", "--archive", "/dev/null"], "this is no plain file: name a file"),
         (["results", "--time-limit", "nan"], "a number of seconds above 0"),
         (["results", "--time-limit", "-1"], "a number of seconds above 0"),
     ):
         code, line = run_kit(hollow_kit, *arguments)
         assert code == 2 and text in line, line
+
+
+def test_results_that_a_full_disk_takes_no_more_of(
+    hollow_kit: Path,
+) -> None:
+    """One line; what was there before stays, and nothing half written does."""
+    results = hollow_kit.with_name("results")
+    results.mkdir()
+    (results / "machine.json").write_text("before")
+    program = f"""
+import resource, signal, sys
+sys.path.insert(0, {str(hollow_kit)!r})
+import machine, processes, run
+machine.prepare = lambda *_: {{}}
+processes.do_all = lambda *_: [processes.Outcome("machine", "passed", 0.0, answer="x" * 9999)]
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))  # as a full disk: an OSError
+sys.argv = ["run.py", {str(results)!r}, "--only", "machine"]
+sys.exit(run.main())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: results cannot be written: ") and "machine.json: " in line
+    assert [p.name for p in results.iterdir()] == ["machine.json"]
+    assert (results / "machine.json").read_text() == "before"
+
+
+def test_a_kit_takes_the_place_of_an_older_one_when_it_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import kit_packing
+
+    (tmp_path / "kit").mkdir()
+    target = tmp_path / "kit.tar"
+    target.write_text("older")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tarfile.TarFile, "add", full)
+        with pytest.raises(OSError, match=r"kit\.tar"):
+            kit_packing._write_tar(tmp_path / "kit", target)
+    assert target.read_text() == "older"
+    kit_packing._write_tar(tmp_path / "kit", target)
+    assert tarfile.is_tarfile(target)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["kit", "kit.tar"]
 
 
 def test_a_kit_that_is_damaged_says_so(hollow_kit: Path) -> None:

@@ -78,16 +78,29 @@ def pack(target: Path, version: str, without: Sequence[str] = ()) -> int:
             largest = sorted(kit.rglob("*"), key=lambda p: -p.stat().st_size)[:3]
             names = ", ".join(f"{p.name} {p.stat().st_size / 1e6:.1f}" for p in largest)
             raise TooLarge(f"the kit has {size / 1e6:.1f} MB, more than 60; largest: {names}")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(target, "w") as tar:
-            tar.add(kit, NAME, filter=_anonymous)
+        _write_tar(kit, target)
     return target.stat().st_size
+
+
+def _write_tar(kit: Path, target: Path) -> None:
+    """The kit as one file, in the place of an older one once it is whole; raises OSError."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(target.name + ".partial")
+    try:
+        with tarfile.open(partial, "w") as tar:
+            tar.add(kit, NAME, filter=_anonymous)
+        partial.replace(target)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(target)) from None
 
 
 def check_target(target: Path) -> None:
     """Check that a file can be written there; raises Unavailable, or OSError for its folder."""
     if target.is_dir():
         raise Unavailable(f"{target} is a folder: name the file that is to be written")
+    if target.exists() and not target.is_file():  # a device would be replaced by the kit
+        raise Unavailable(f"{target} is no plain file: name one that is to be written")
     target.parent.mkdir(parents=True, exist_ok=True)
     if not os.access(target if target.exists() else target.parent, os.W_OK):
         raise Unavailable(f"{target} cannot be written")

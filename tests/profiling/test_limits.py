@@ -119,6 +119,21 @@ def test_a_null_device_has_no_limits_to_measure() -> None:
         measure_limits(device)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    "option",
+    [
+        *(["--peer", "ncnn"], ["--empty-caches"], ["--random-weights"], ["--precision", "fp16"]),
+        *(["--shape", "1,2"], ["--disable", "fusion"], ["--size", "2x2"]),
+    ],
+    ids=" ".join,
+)
+def test_options_of_models_are_refused(
+    option: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "--device-limits", *option]) == 2
+    assert f"measures the device: leave out {option[0]}" in capsys.readouterr().err
+
+
 @pytest.mark.device
 def test_command_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []

@@ -115,11 +115,24 @@ def test_report_takes_them_from_a_file(tmp_path: Path, capsys: pytest.CaptureFix
     assert data_of(page)["limits"] is None
     assert main([*given, "--device-limits", str(limits)]) == 0
     out, err = capsys.readouterr()
-    assert "1,000.0 GFLOP/s" in out and err == ""
+    assert "1,000.0 GFLOP/s" in out and "no measured ceilings" not in err
     assert data_of(page)["limits"]["copy"] == LIMITS["copy"]
     limits.write_text("{}")
     assert main([*given, "--device-limits", str(limits)]) == 2
     assert f"{limits}: no limits of a device" in capsys.readouterr().err
+
+
+def test_limits_of_another_device_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, limits = saved(tmp_path), tmp_path / "l.json"
+    [found] = processes(1, 0)
+    for name, told in ((found["device"]["name"], False), ("another\n", True)):
+        limits.write_text(Limits(name, "driver", {"form": 5.0}).to_json())
+        assert main(["report", str(path), "--device-limits", str(limits), "--json"]) == 0
+        err = capsys.readouterr().err
+        line = f"vknn: the limits are of another\\n, the profile is of {found['device']['name']}"
+        assert err.splitlines() == ([line] if told else [])
 
 
 def test_a_profile_of_vknn_run_gets_them_on_its_page(

@@ -6,7 +6,7 @@ import dataclasses
 import json
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -98,7 +98,7 @@ def test_what_is_left_out_is_said(planned: int, more: bool) -> None:
     graph = SimpleNamespace(nodes=nodes, continuation=object() if more else None)
     program = cast(Program, SimpleNamespace(segments=[made, host], graph=graph))
     left = _left_out(program)
-    assert ("1 layers of the host's" in left) == (planned == 1)
+    assert ("1 layer of the host's" in left) == (planned == 1)
     assert ("what is planned during runs" in left) == more
     assert bool(left) == (planned == 1 or more)
     profile = StaticProfile("net", "GPU", (entry(),), left_out=left)
@@ -295,9 +295,17 @@ def test_a_folder_of_texts_that_cannot_be_written_is_told_before_compiling(
     for name in ("file", "file/isa"):
         with pytest.raises(VknnError, match=f"{name}: the compiler's texts have no folder here"):
             _make_folder(tmp_path / name)
+    with pytest.raises(VknnError, match="have no folder here: embedded null byte"):
+        _make_folder(tmp_path / "\0")
     monkeypatch.setattr("os.access", lambda *_: False)  # root may write everywhere
     with pytest.raises(VknnError, match="cannot be written into this folder"):
         _make_folder(tmp_path / "isa")
+
+
+@pytest.mark.parametrize("isa", [5, b"texts", ""])
+def test_texts_go_to_a_path(isa: Any) -> None:
+    with pytest.raises(VknnError, match="is not the path of a folder"):
+        static("gone.onnx", isa=isa)
 
 
 @pytest.mark.parametrize("factor", [0, -1.0, float("nan"), float("inf")])

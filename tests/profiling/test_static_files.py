@@ -68,12 +68,34 @@ def test_what_does_not_go_together(tmp_path: Path, capsys: pytest.CaptureFixture
     other.write_text('{"a": []}')
     for more, text in (
         ([str(other)], f"{one} is a static profile and {other} is none"),
+        ([str(tmp_path / "gone.json")], f"{tmp_path / 'gone.json'}: no such file"),
+        ([str(tmp_path)], f"{tmp_path}: this is no file"),
         ([str(one), "--html", "page.html"], "--html is not for static profiles"),
         ([str(one), "--paired"], "--paired is not for static profiles"),
         ([str(one), "--fail-over", "5%"], "a dispatch has no modelled time"),
     ):
         assert main(["compare", str(one), *more]) == 2
         assert text in capsys.readouterr().err
+
+
+def test_sums_that_rest_on_something_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A layer that went to the host, or other latencies, are no gain of the kernels."""
+    paths, profiles = [], []
+    for name, assumptions, left_out in (("a", "latencies 1", ""), ("b", "latencies 2", "1 layer")):
+        profiles.append(StaticProfile("net", "GPU", (counted(),), assumptions, left_out))
+        paths.append(tmp_path / f"{name}.json")
+        paths[-1].write_text(profiles[-1].to_json(), encoding="utf-8")
+    found = static_difference(*profiles)
+    assert found.remarks == ["assumptions: latencies 1 -> latencies 2", "left out: none -> 1 layer"]
+    assert static_difference(profiles[0], profiles[0]).remarks == []
+    assert main(["compare", *map(str, paths)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert all(remark in shown for remark in found.remarks)
+    document = json.loads(found.to_json())
+    assert document["after"]["left_out"] == "1 layer" and document["before"]["left_out"] == ""
+    assert document["after"]["assumptions"] == "latencies 2"
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -38,6 +38,9 @@ PROFILING = {
     "--device-limits measures the device: it takes no model": (
         "profiling/test_limits.py::test_command_line"
     ),
+    "--device-limits measures the device: leave out --{}": (
+        "profiling/test_limits.py::test_options_of_models_are_refused"
+    ),
     "--keep FOLDER keeps the profiles of both sides": (
         "profiling/test_profile_modes.py::test_what_a_mode_has_no_use_for"
     ),

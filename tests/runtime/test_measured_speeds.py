@@ -40,7 +40,17 @@ def test_cpus_and_null_devices_have_none(tmp_path: Path, other: dict[str, object
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("gflops", 0), ("gbytes", -1.0), ("dispatch", "fast"), ("gflops", True), ("more", 1.0)],
+    [
+        ("gflops", 0),
+        ("gbytes", -1.0),
+        ("dispatch", "fast"),
+        ("gflops", True),
+        ("more", 1.0),
+        # Estimates by these would be infinite, or raise OverflowError.
+        ("gflops", 10**400),
+        ("dispatch", 1e308),
+        ("gbytes", 5e-324),
+    ],
 )
 def test_what_makes_no_sense_is_ignored(tmp_path: Path, name: str, value: object) -> None:
     path = speeds.store(tmp_path, CARD, FAST)

@@ -11,10 +11,12 @@ failed, crashed or took too long; 2: nothing can be run here; 3: the time was up
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import tarfile
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -29,6 +31,10 @@ import summary  # noqa: E402
 PACKED = HERE / "packed.json"
 #: Seconds of the whole run unless --time-limit says otherwise: ten minutes less a margin.
 SECONDS = 570
+
+
+class Unwritable(Exception):
+    """Results that cannot be written; its text says which and why."""
 
 
 def arguments() -> argparse.Namespace:
@@ -48,8 +54,10 @@ def arguments() -> argparse.Namespace:
     options = parser.parse_args()
     if not 0 < options.time_limit < float("inf"):
         parser.error("--time-limit takes a number of seconds above 0")
-    if options.archive is not None and options.archive.is_dir():
-        parser.error(f"--archive {options.archive}: this is a folder: name a file")
+    archive = options.archive
+    if archive is not None and archive.exists() and not archive.is_file():
+        kind = "a folder" if archive.is_dir() else "no plain file"
+        parser.error(f"--archive {archive}: this is {kind}: name a file")
     return options
 
 
@@ -62,9 +70,14 @@ def main() -> int:
     deadline = time.monotonic() + options.time_limit
     try:
         _make_folders(options)
-    except OSError as error:
+        return _run(options, deadline)
+    except Unwritable as error:
         print(f"error: results cannot be written: {error}", file=sys.stderr)
         return 2
+
+
+def _run(options: argparse.Namespace, deadline: float) -> int:
+    """Exit code of the steps that were chosen; raises Unwritable."""
     with tempfile.TemporaryDirectory(prefix="vknn-kit-") as folder:
         try:
             environment = machine.prepare(HERE, Path(folder))
@@ -78,7 +91,7 @@ def main() -> int:
             limit = steps.seconds_for(step, chosen[number + 1 :], deadline - time.monotonic())
             done.append(_do(step, kit, limit, options.results))
             text = summary.markdown(done, summary.packed(PACKED))
-            (options.results / "summary.md").write_text(text, encoding="utf-8")
+            _keep(options.results / "summary.md", text)
             if options.archive is not None:
                 _write_archive(options.results, options.archive)
     print(f"written: {options.results}")
@@ -86,14 +99,17 @@ def main() -> int:
 
 
 def _make_folders(options: argparse.Namespace) -> None:
-    """Folders of the results, tried before anything is measured; raises OSError."""
-    options.results.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=options.results):
-        pass
+    """Folders of the results, tried before anything is measured; raises Unwritable."""
+    folders = [options.results]
     if options.archive is not None:
-        options.archive.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=options.archive.parent):
-            pass
+        folders.append(options.archive.parent)
+    for folder in folders:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise Unwritable(str(error)) from None
 
 
 def _do(step: steps.Step, kit: steps.Kit, seconds: float, results: Path) -> summary.Done:
@@ -107,17 +123,37 @@ def _do(step: steps.Step, kit: steps.Kit, seconds: float, results: Path) -> summ
         if outcome.status not in (processes.PASSED, processes.LEFT_OUT):
             print(f"  {outcome.name}: {outcome.status}: {outcome.note}", flush=True)
     print(f"  {done.counts()}, {done.seconds:.0f} s", flush=True)
-    (results / f"{step.name}.json").write_text(done.to_json(), encoding="utf-8")
+    _keep(results / f"{step.name}.json", done.to_json())
     return done
 
 
+def _keep(path: Path, text: str) -> None:
+    """Writing of a text; raises Unwritable."""
+    with _replacing(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
 def _write_archive(results: Path, archive: Path) -> None:
-    partial = archive.with_name(archive.name + ".partial")
-    with tarfile.open(partial, "w:gz") as tar:
+    with _replacing(archive) as partial, tarfile.open(partial, "w:gz") as tar:
         for path in sorted(results.iterdir()):
             if path.is_file() and path.suffix in (".json", ".md"):
                 tar.add(path, f"{results.resolve().name}/{path.name}")
-    partial.replace(archive)
+
+
+@contextlib.contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A file that takes the place of ``path`` when it is whole: a full disk leaves what was there.
+
+    Raises Unwritable.
+    """
+    partial = path.with_name(path.name + ".partial")
+    try:
+        yield partial
+        partial.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise Unwritable(f"{path}: {error.strerror or error}") from None
 
 
 if __name__ == "__main__":

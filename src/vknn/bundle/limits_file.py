@@ -194,8 +194,10 @@ def _numbers(kind: type) -> Callable[[str, Any], Any]:
             raise VknnError(f"{name} is {value!r:.80}, not an object with {', '.join(fields)}")
         for key in fields:
             number = value[key]
-            if type(number) not in (int, float) or not 0 < number < 1e15:
-                raise VknnError(f"{name}: {key} is {number!r:.80}, not a number above 0")
+            if type(number) not in (int, float) or not 1e-15 <= number <= 1e15:
+                raise VknnError(
+                    f"{name}: {key} is {number!r:.80}, not a number above 0 that a device may have"
+                )
         return kind(**value)
 
     return check

@@ -30,6 +30,12 @@ from vknn.profiling.remembered import remember_limits
 from vknn.runtime import Device, measured_speeds, open_device
 from vknn.runtime.device_selection import is_host
 
+#: Options that a measurement of the device has no use for, but for --runs and --warmup.
+_OF_MODELS = (
+    *("weights", "random_weights", "precision", "arithmetic", "layers", "disable", "signature"),
+    *("input", "shape", "size", "resize", "mean", "std", "channels", "layout"),
+    *("peer", "empty_caches"),
+)
 #: Where vknn and the drivers keep compiled shaders.
 _CACHES = ("VKNN_CACHE_DIR", "MESA_SHADER_CACHE_DIR", "__GL_SHADER_DISK_CACHE_PATH")
 
@@ -89,6 +95,11 @@ def run(args: argparse.Namespace) -> None:
 def _device_limits(args: argparse.Namespace) -> None:
     if args.model is not None:
         raise VknnError("--device-limits measures the device: it takes no model")
+    for name in _OF_MODELS:
+        if getattr(args, name) not in (None, False, [], "", "fp32"):
+            raise VknnError(
+                f"--device-limits measures the device: leave out --{name.replace('_', '-')}"
+            )
     if is_host(args.device):
         raise VknnError("--device-limits needs a Vulkan device")
     with open_device(args.device) as device, progress("limits", args.json) as tell:

@@ -27,6 +27,8 @@ def are_static(args: argparse.Namespace) -> bool:
     kinds = [is_static(path) for path in (args.before, args.after)]
     if any(kinds) and not all(kinds):
         other, one = sorted((args.before, args.after), key=is_static)
+        if not other.is_file():
+            return True  # whoever reads it says so
         raise VknnError(
             f"{one} is a static profile and {other} is none: give two files that vknn profile "
             "--static --json wrote"

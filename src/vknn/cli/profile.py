@@ -14,7 +14,7 @@ from vknn.cli.complaints import FAILED, error_text
 from vknn.cli.counters import add_counters, counter_names, run_counters
 from vknn.cli.feeds import read_feeds
 from vknn.cli.output import progress, show, write_json
-from vknn.cli.profile_limits import measuring, note_missing, read_limits
+from vknn.cli.profile_limits import measuring, note_missing, note_other, read_limits
 from vknn.cli.profile_modes import RUNS, WARMUP, mode_of
 from vknn.cli.versus import add_versus, refuse_alone, run_versus
 from vknn.cli.watched import add_time_limit, time_limit, watched_on
@@ -77,7 +77,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="show what every dispatch was compiled to and does; a --null-device will do",
     )
     group.add_argument(
-        "--isa", type=Path, metavar="FOLDER", help="write the compiler's texts of each dispatch"
+        "--isa", metavar="FOLDER", help="write the compiler's texts of each dispatch"
     )
     group.add_argument(
         "--latencies",
@@ -144,6 +144,8 @@ def _measured(args: argparse.Namespace) -> None:
             progress=wait_for_turn if args.turns else tell,
         )
         computes = session.device is not None and not session.device.snapshot.is_null
+        if limits is not None:
+            note_other(None if session.device is None else session.device.name, limits)
     if args.html is not None:
         result.save_html(args.html, limits=limits)
     if args.trace is not None:

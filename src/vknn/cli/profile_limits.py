@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from vknn.errors import VknnError
+from vknn.printable import one_line
 from vknn.profiling import Limits, Profile
 
 #: Selectors that stand for the device that is measured without one.
@@ -28,6 +29,13 @@ def note_missing(profile: Profile, remedy: str) -> None:
     about = profile.about or {}
     if about.get("device") is not None and about.get("limits") is None:
         print(f"vknn: the roofline has no measured ceilings: {remedy}", file=sys.stderr)
+
+
+def note_other(device: str | None, limits: Limits) -> None:
+    """A line to stderr where limits are of another device than ``device``, which None is not."""
+    if device is not None and device != limits.device:
+        names = (one_line(name) for name in (limits.device, device))
+        print("vknn: the limits are of {}, the profile is of {}".format(*names), file=sys.stderr)
 
 
 def measuring(device: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from vknn.cli.arguments import add_json
 from vknn.cli.output import show, show_lines, write_json
 from vknn.cli.profile import add_table
-from vknn.cli.profile_limits import note_missing, read_limits
+from vknn.cli.profile_limits import note_missing, note_other, read_limits
 from vknn.errors import VknnError
 from vknn.profiling import Profile
 from vknn.profiling.frames import save_samples
@@ -84,6 +84,7 @@ def run(args: argparse.Namespace) -> None:
     verify = None if args.verify is None else _verify(args)
     if limits is not None and result.about is not None:
         result.about["limits"] = json.loads(limits.to_json())
+        note_other((result.about.get("device") or {}).get("name"), limits)
     if args.html is not None:
         result.save_html(args.html, verify=verify)
         note_missing(result, "--device-limits FILE.json gives them")
@@ -138,6 +139,8 @@ def _runner(args: argparse.Namespace) -> None:
     result, limits = runner_profile(document, name), read_limits(args.device_limits)
     if args.html is not None:
         ceilings = None if limits is None else json.loads(limits.to_json())
+        if limits is not None:
+            note_other(document["device"], limits)
         save(page_document(document, name) | {"limits": ceilings}, args.html)
     if args.trace is not None:
         result.save_trace(args.trace)

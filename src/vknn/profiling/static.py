@@ -180,34 +180,36 @@ def static(
 
     Raises:
         vknn.DeviceError: There is no device, or with ``isa`` the driver does not tell.
-        vknn.VknnError: Its folder cannot be made or written to.
+        vknn.VknnError: ``isa`` is no path of a folder, or that cannot be made or written to.
     """
     if not isinstance(assumptions, Assumptions):
         raise VknnError(
             f"assumptions={assumptions!r:.80}: expected Assumptions, such as ASSUMPTIONS.scaled(2)"
         )
+    folder = None if isa is None else _folder_of(isa)
     with opened(
         model, weights, device=device, precision=precision, arithmetic=arithmetic
     ) as session:
         if session.device is None:
             raise DeviceError("a static profile needs a Vulkan device: NumPy compiles nothing")
         limits = session.device.limits
-        if isa is not None:
+        if folder is not None:
             if FEATURE not in limits.features:
                 raise DeviceError(
                     f"{limits.name} does not say what its compiler made of shaders "
                     "(VK_KHR_pipeline_executable_properties)"
                 )
-            _make_folder(Path(isa))  # before minutes of compiling
+            _make_folder(folder)  # before minutes of compiling
         program = engine_of(session).program(complete_feeds(session, inputs, shapes))
         executables = [s.executable for s in program.segments if s.executable is not None]
         made = [
-            (x, analysis.compiled(x, limits, texts=texts or isa is not None)) for x in executables
+            (x, analysis.compiled(x, limits, texts=texts or folder is not None))
+            for x in executables
         ]
-        if isa is not None:
-            written = _write_texts(Path(isa), [c for _, own in made for c in own])
+        if folder is not None:
+            written = _write_texts(folder, [c for _, own in made for c in own])
             if made and not written:
-                text = f"{limits.name} gives no texts of its compiler: {os.fspath(isa)} has none"
+                text = f"{limits.name} gives no texts of its compiler: {folder} has none"
                 warnings.warn(text, RuntimeWarning, stacklevel=2)
         entries = tuple(
             entry
@@ -225,19 +227,29 @@ def _left_out(program: Program) -> str:
     """Parts of a network that the device's plans do not hold, "" where they hold all."""
     planned = {node for s in program.segments if s.executable is not None for node in s.graph.nodes}
     number = sum(node not in planned for node in program.graph.nodes)
-    parts = [f"{number} layers of the host's or of shapes that data decide"] if number else []
+    layers = "1 layer" if number == 1 else f"{number} layers"
+    parts = [f"{layers} of the host's or of shapes that data decide"] if number else []
     if program.graph.continuation is not None:
         parts.append("what is planned during runs (shapes that data decide, branches, loops)")
     return ", and ".join(parts)
 
 
+def _folder_of(isa: str | os.PathLike[str]) -> Path:
+    """The folder of ``isa``; raises VknnError for what names none."""
+    try:
+        if str(isa):  # "" would be the folder that the program is in
+            return Path(isa)
+    except TypeError:
+        pass
+    raise VknnError(f"isa={isa!r:.80} is not the path of a folder")
+
+
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise VknnError(
-            f"{folder}: the compiler's texts have no folder here: {error.strerror}"
-        ) from error
+    except (OSError, ValueError) as error:  # ValueError: a zero byte
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise VknnError(f"{folder}: the compiler's texts have no folder here: {reason}") from error
     if not os.access(folder, os.W_OK):
         raise VknnError(f"{folder}: the compiler's texts cannot be written into this folder")
 

@@ -77,6 +77,16 @@ class StaticDifference:
         """Pairs that differ."""
         return [pair for pair in self.pairs if pair.changed]
 
+    @property
+    def remarks(self) -> list[str]:
+        """Differences beside the dispatches: in assumptions, and in what is left out."""
+        found = []
+        for name in ("assumptions", "left_out"):
+            texts = [getattr(profile, name) or "none" for profile in (self.before, self.after)]
+            if texts[0] != texts[1]:
+                found.append(f"{name.replace('_', ' ')}: {' -> '.join(texts)}")
+        return found
+
     def to_json(self) -> str:
         """JSON of everything; sizes in bytes, modelled times in microseconds."""
         document = {
@@ -91,7 +101,9 @@ class StaticDifference:
         as the last row."""
         title = f"{self.before.device} -> {self.after.device}: {len(self.changed)} of "
         title = escape(one_line(f"{title}{len(self.pairs)} dispatches differ"))
-        table = Table(title=title, title_justify="left")
+        table = Table(title=title, title_justify="left", caption_justify="left")
+        if self.remarks:
+            table.caption = escape(one_line("; ".join(self.remarks)))
         for name in ("layers", "what"):
             table.add_column(name, overflow="fold", min_width=_NAME_WIDTH)
         # Numbers before and after may stand below each other: of two devices all of them differ.
@@ -135,7 +147,8 @@ def static_difference(before: StaticProfile, after: StaticProfile) -> StaticDiff
 def _head(profile: StaticProfile) -> dict[str, Any]:
     """What was compiled, with the sums of all dispatches."""
     sums = {name: _sum(profile, name) for name in _SHOWN}
-    return {"model": profile.model, "device": profile.device, "sums": sums}
+    names = ("model", "device", "assumptions", "left_out")
+    return {**{name: getattr(profile, name) for name in names}, "sums": sums}
 
 
 def _numbers(entry: StaticEntry) -> dict[str, Any]:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,9 @@ from vknn.plan import MeasuredSpeeds
 from vknn.runtime.cachefile import device_key
 from vknn.runtime.json_cache import JsonCache
 from vknn.runtime.snapshot import Snapshot
+
+#: No device is beyond these, in whatever unit; numbers that are would make estimates infinite.
+_LEAST, _MOST = 1e-15, 1e15
 
 
 def speeds_file(folder: Path, snapshot: Snapshot) -> Path:
@@ -50,8 +52,8 @@ def _parse(content: Any) -> MeasuredSpeeds:
         raise ValueError(f"it has not just {', '.join(sorted(names))}")
     for name, value in content.items():
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not 0 < value < math.inf:
-            raise ValueError(f"{name} is {value!r}")
+        if not number or not _LEAST <= value <= _MOST:
+            raise ValueError(f"{name} is {value!r:.80}")
     return MeasuredSpeeds(**content)
 
 
