@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 import os
 import zipfile
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from vknn.named_files import replacing
 from vknn.scale.folder import Folder
 from vknn.scale.optional import arrow
 from vknn.scale.records import cells_of, is_list
+from vknn.scale.report import finite
 
 FORMATS = ("parquet", "npz", "jsonl")
 
@@ -57,16 +57,7 @@ def _line(row: Any) -> str:
     try:
         return json.dumps(row, default=_as_json, allow_nan=False)
     except ValueError:  # JSON has no infinities and no NaN (RFC 8259, section 6)
-        return json.dumps(_finite(row), default=_as_json, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    """A value of rows with None in place of numbers that are not finite."""
-    if isinstance(value, dict):
-        return {name: _finite(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return json.dumps(finite(row), default=_as_json, allow_nan=False)
 
 
 def _rows(table: Any) -> Iterator[dict[str, Any]]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from vknn.errors import InputError, VknnError
 from vknn.scale.claim import Claim
+from vknn.scale.job_form import is_job
 from vknn.scale.optional import arrow, arrow_part
 from vknn.scale.sources import place_of, without_secret
 
@@ -110,9 +111,9 @@ class Folder:
         text = self._read(self._own(JOB))
         if text is None:
             return None
-        with contextlib.suppress(ValueError):
-            found = json.loads(text)
-            if isinstance(found, dict):
+        with contextlib.suppress(ValueError, RecursionError):
+            found: dict[str, Any] = json.loads(text)
+            if is_job(found):
                 return found
         raise VknnError(f"{self._own(JOB)} is damaged: --restart begins the job anew")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -48,7 +49,8 @@ class DeviceReport:
         memory: Bytes of its memory that one worker had at most.
         cold_seconds: Time from opening the model to the first answer.
         checks: Records that NumPy computed, too.
-        largest_error: The largest error of these, as a multiple of what is allowed.
+        largest_error: The largest error of these, as a multiple of what is allowed; infinite for
+            outputs of another shape, and where only one side is finite.
         stacked: Records of one shape that one run computed.
         deaths: Processes that ended while they used it.
         retired: Why it is not used any more; None where it is.
@@ -120,14 +122,14 @@ class Report:
         return self.new_rows / self.seconds if self.seconds else 0.0
 
     def to_json(self) -> str:
-        """The report as a JSON document."""
+        """The report as a JSON document; a largest error that is infinite is null."""
         document = asdict(self)
         document["rows_per_second"] = self.rows_per_second
         for device in document["devices"].values():
             share = device["busy_seconds"] / self.seconds if self.seconds else 0.0
             device["busy_share"] = min(1.0, share)
             device["rows_per_second"] = device["rows"] / self.seconds if self.seconds else 0.0
-        return json.dumps(document, indent=2)
+        return json.dumps(finite(document), indent=2, allow_nan=False)
 
     def __str__(self) -> str:
         lines = [
@@ -174,6 +176,15 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
+def finite(value: Any) -> Any:
+    """A JSON document with None for numbers that JSON has not: infinities, NaN (RFC 8259, 6)."""
+    if isinstance(value, Mapping):
+        return {name: finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def report_of(document: Mapping[str, Any]) -> Report:
     """The report that :meth:`Report.to_json` wrote."""
     known = {name: value for name, value in document.items() if name in Report.__annotations__}
@@ -181,4 +192,7 @@ def report_of(document: Mapping[str, Any]) -> Report:
         key: DeviceReport(**{n: v for n, v in d.items() if n in DeviceReport.__annotations__})
         for key, d in known.get("devices", {}).items()
     }
+    for device in devices.values():
+        if device.largest_error is None:
+            device.largest_error = math.inf
     return Report(**{**known, "devices": devices})
