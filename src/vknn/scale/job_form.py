@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vknn.scale.options import MOST_STACKED
+from vknn.batching import MOST_STACKED
 
 
 def is_job(document: Any) -> bool:

@@ -364,7 +364,8 @@ def planned_workers(predictor: Predictor, address: str | None) -> list[str]:
         offers = ray.cluster_resources()
         pool = pool_for(predictor, offers)
         check_schedulable(pool, offers, is_resumed=False)
-        return [*pool.texts(), *(machine.text() for machine in survey(ray, pool.mode))]
+        machines = survey(ray, pool.mode, predictor.device)
+        return [*pool.texts(), *(machine.text() for machine in machines)]
 
 
 def remove_pending(folder: Folder) -> None:
