@@ -290,6 +290,7 @@ def test_first_rows_of_a_plan(net: Path, tmp_path: Path) -> None:
     "options, text",
     [
         ({"engine": "spark"}, "engine='spark': expected one of auto, local, ray"),
+        ({"progress": 5}, "progress=5: expected a function"),
         ({"address": "ray://x"}, "an address is of a Ray cluster, and engine is 'local'"),
         ({"per_device": 2}, "engine 'local' has one worker"),
         ({"workers": 3}, "engine 'local' has one worker"),

@@ -23,7 +23,7 @@ from vknn.scale.options import (
     Predictor,
 )
 from vknn.scale.outcome import error_type
-from vknn.scale.records import InputColumn, is_list
+from vknn.scale.records import InputColumn, is_list, shape_of_one
 from vknn.scale.sources import BYTES, DATA, RecordSource
 from vknn.session import Session
 from vknn.tool_inputs import needed_inputs
@@ -157,13 +157,18 @@ def input_layout(
 
 
 def is_known(column: Any, schema: dict[str, Any], source: RecordSource | None) -> bool:
-    """Whether all records have inputs of one shape in a column."""
+    """Whether all records have inputs of one shape in a column.
+
+    ``source``: None in pipelines, where the type is that of the first rows.
+    """
     spec, type_ = column.form.spec, schema.get(column.column)
     if spec.fixed is not None:
         return True
     shape = getattr(type_, "shape", None)
     if shape is not None:  # None in it: Ray's tensors of different shapes
-        return None not in shape and (source is None or column.column not in source.mixed)
+        if source is None:  # later tensors may be of other shapes: the model has to say it
+            return None not in shape and shape_of_one(spec) is not None
+        return None not in shape and column.column not in source.mixed
     if _is_of_bytes(type_):
         hint = column.form.hint
         sized = column.options.size is not None or (hint is not None and None not in hint[-3:])
