@@ -62,12 +62,13 @@ class Pool:
             found["resources"] = dict(self.resources)
         return found
 
-    def texts(self) -> list[str]:
-        """The workers in words."""
-        where = {GPU: "a GPU of Ray's", LEASE: "a leased Vulkan device", OWN: "its own device"}
+    def text(self, device: str) -> str:
+        """The workers in words; ``device``: as asked for."""
+        own = "NumPy" if is_host(device) else f"device {device!r} of its machine"
+        where = {GPU: "a GPU of Ray's", LEASE: "a leased Vulkan device", OWN: own}
         share = self.num_gpus or dict(self.resources).get(VULKAN, 1.0)
         part = "" if share == 1.0 else f" ({share:g} of it each)"
-        return [f"{self.size} worker(s), each on {where[self.mode]}{part}"]
+        return f"{self.size} worker(s), each on {where[self.mode]}{part}"
 
 
 @contextlib.contextmanager

@@ -365,7 +365,7 @@ def planned_workers(predictor: Predictor, address: str | None) -> list[str]:
         pool = pool_for(predictor, offers)
         check_schedulable(pool, offers, is_resumed=False)
         machines = survey(ray, pool.mode, predictor.device)
-        return [*pool.texts(), *(machine.text() for machine in machines)]
+        return [pool.text(predictor.device), *(machine.text() for machine in machines)]
 
 
 def remove_pending(folder: Folder) -> None:
