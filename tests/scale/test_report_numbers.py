@@ -50,6 +50,16 @@ def test_largest_errors_without_bound() -> None:
     assert "largest error" not in str(report)  # of no check
 
 
+def test_what_nobody_measures_is_not_told() -> None:
+    """Ray's tasks write, and say nothing of the time: 0 would be no figure."""
+    for engine, told, text in (("local", 1.5, ", writing 1.5 s"), ("ray", None, "")):
+        seconds = told or 0.0
+        report = Report("out", engine=engine, seconds=9.0, writing_seconds=seconds)
+        found = strict(report.to_json())
+        assert found["writing_seconds"] == told and report_of(found) == report
+        assert f"waiting for inputs 0.0 s{text}, memory 0 MiB" in str(report)
+
+
 def test_plans_of_answers_that_are_no_numbers() -> None:
     rows = [{"id": 1, "seconds": 0.5, "error": None, "label": "cat", "probability": math.nan}]
     source = {"kind": "pictures", "files": 1, "bytes": 1, "records": None}

@@ -90,7 +90,7 @@ class Report:
         errors: Records that could not be computed, by type of error.
         seconds: This run took so long.
         waiting_seconds: Time in which devices waited for inputs.
-        writing_seconds: Time that writing answers took.
+        writing_seconds: Time that writing answers took, in one process; tasks of Ray's tell nobody.
         peak_memory: Bytes of memory of the largest process.
         devices: What each device did, by its lasting name.
         suspects: Rows that a device wrote which disagreed with NumPy later.
@@ -122,8 +122,10 @@ class Report:
         return self.new_rows / self.seconds if self.seconds else 0.0
 
     def to_json(self) -> str:
-        """The report as a JSON document; a largest error that is infinite is null."""
+        """The report as a JSON document; null are infinite errors, and what nobody measured."""
         document = asdict(self)
+        if self.engine == "ray":
+            document["writing_seconds"] = None
         document["rows_per_second"] = self.rows_per_second
         for device in document["devices"].values():
             share = device["busy_seconds"] / self.seconds if self.seconds else 0.0
@@ -142,9 +144,10 @@ class Report:
             lines.append(f"  errors: {kinds}")
         lines += [_device_line(device, self.seconds) for device in self.devices.values()]
         if self.seconds:
+            written = "" if self.engine == "ray" else f", writing {self.writing_seconds:.1f} s"
             lines.append(
-                f"  waiting for inputs {self.waiting_seconds:.1f} s, writing "
-                f"{self.writing_seconds:.1f} s, memory {self.peak_memory / 2**20:.0f} MiB"
+                f"  waiting for inputs {self.waiting_seconds:.1f} s{written}, memory "
+                f"{self.peak_memory / 2**20:.0f} MiB"
             )
         if self.suspects:
             lines.append(f"  {self.suspects} suspect rows: --redo-suspect computes them again")
@@ -195,4 +198,6 @@ def report_of(document: Mapping[str, Any]) -> Report:
     for device in devices.values():
         if device.largest_error is None:
             device.largest_error = math.inf
-    return Report(**{**known, "devices": devices})
+    return Report(
+        **{**known, "devices": devices, "writing_seconds": known.get("writing_seconds") or 0.0}
+    )
