@@ -87,6 +87,9 @@ def test_columns_that_are_kept_are_read_as_well(tmp_path: Path) -> None:
     job(tmp_path / "t.parquet", net, tmp_path / "out", id="id", keep=["data", "other"])
     rows = answers(tmp_path / "out")
     np.testing.assert_array_equal(rows[1]["out"], np.square(np.float32(rows[1]["data"])))
+    with Worker(Predictor(net, device="numpy", id="id", keep=["image"])) as worker:
+        schema = {"id": pa.int64(), "image": pa.list_(pa.float32()), "width": pa.int64()}
+        assert [i.column for i in worker.layout(schema).inputs] == ["image"], "no number is four"
     missing = pytest.raises(InputError, match="no column 'url'; it has id, x, y")
     with Worker(Predictor(net, device="numpy", id="url")) as worker, missing:
         worker.layout(dict.fromkeys(["id", "x", "y"]))
