@@ -24,6 +24,9 @@ SCALE = {
     ),
     "device {} ({}) disagrees with NumPy: {}; `vknn verify` says which operator it is, and "
     "--device takes another device": ("scale/test_device_checks.py::test_the_first_check_refuses"),
+    "--format {} would write {}, which is in the source: give another folder": (
+        "scale/test_command.py::test_a_source_is_not_written_over"
+    ),
     "{} has Parquet files of others: give another folder": (
         "scale/test_jobs.py::test_parquet_files_of_others"
     ),

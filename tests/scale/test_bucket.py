@@ -82,6 +82,8 @@ def test_a_job_reads_and_writes_a_bucket(
     found = dict(zip(table["row"].to_pylist(), table["out"].to_pylist(), strict=True))
     assert found == {f"vknn/in/rows.npy#{i}": list(rows[i] * rows[i]) for i in range(7)}
     assert scale.run(source, net, target, **options).new_rows == 0
+    same = f"s3://vknn/in/{bucket}"  # the same folder
+    assert scale.run(same, net, f"s3://vknn/{engine}/{bucket}", **options).new_rows == 0
     with pytest.raises(VknnError, match="another job"):
         scale.run(source, net, target, precision="fp16", **options)
     with pytest.raises(VknnError, match="lies in the source"):

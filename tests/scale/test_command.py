@@ -74,6 +74,21 @@ def test_formats(words: list[object], tmp_path: Path) -> None:
         np.testing.assert_array_equal(np.stack(list(arrays["out"])), np.square(vectors(5)))
 
 
+@pytest.mark.parametrize("source", ["rows.npz", "*.npz"])
+def test_a_source_is_not_written_over(source: str, tmp_path: Path) -> None:
+    """The file of --output rows --format npz would be the source itself."""
+    net, own = write_net(tmp_path), tmp_path / "rows.npz"
+    np.savez(own, data=vectors(3))
+    before = own.read_bytes()
+    words = [net, tmp_path / source, "--output", tmp_path / "rows", "--format", "npz"]
+    done = batch(*words)
+    assert done.returncode == 2 and not (tmp_path / "rows").exists()
+    assert f"would write {own}, which is in the source: give another folder" in done.stderr
+    assert own.read_bytes() == before
+    words[3] = tmp_path / "out"
+    assert batch(*words).returncode == 0 and own.read_bytes() == before
+
+
 def test_a_format_that_cannot_be_written_there_is_said_at_once(words: list[object]) -> None:
     words[words.index("--output") + 1] = "mock:///out"
     done = batch(*words, "--format", "jsonl")

@@ -294,7 +294,9 @@ def test_samples() -> None:
     is_sampled("caf\udce9", share_of("1/2", "check"))  # a name that is no text
 
 
-@pytest.mark.parametrize("given", ["2/1", "-1%", "often", "1/0", True, 1.5])
+@pytest.mark.parametrize(
+    "given", ["2/1", "-1%", "often", "1/0", True, 1.5, "1e-99999999", "1e-999_999_999%"]
+)
 def test_shares_that_are_none(given: Any) -> None:
     with pytest.raises(vknn.InputError, match="is no share: write it as 1/1000, 0.1% or 0.001"):
         scale.Predictor("net.param", check=given)

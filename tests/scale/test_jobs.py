@@ -115,7 +115,18 @@ def test_a_source_that_lost_records_while_the_job_ran(
 def test_a_damaged_job(net: Path, source: Path, tmp_path: Path) -> None:
     job(source, net, tmp_path / "out", id="id")
     path = tmp_path / "out" / "_vknn" / "job.json"
-    for text in ("{", "", "[]", "null"):
+    whole = json.loads(path.read_text())
+    (column,) = whole["layout"]["outputs"]
+    other_forms = [
+        {"options": None}, {"options": []}, {"place": 7}, {"stacked": "8"}, {"stacked": {"a": 0}},
+        {"devices": None}, {"layout": {}}, {"layout": {"outputs": [], "task": 1}},
+        *({"layout": {"outputs": [own], "task": None}} for own in (
+            3, {}, {**column, "name": None}, {**column, "dtype": "float33"},
+            {**column, "shape": "ab"}, {**column, "shape": [-1]},
+        )),
+    ]  # fmt: skip
+    changed = [json.dumps({**whole, **form}) for form in other_forms]
+    for text in ("{", "", "[]", "null", "[" * 100_000, *changed):
         path.write_text(text)
         with pytest.raises(VknnError, match="job.json is damaged: --restart begins the job anew"):
             job(source, net, tmp_path / "out", id="id")
@@ -279,6 +290,7 @@ def test_first_rows_of_a_plan(net: Path, tmp_path: Path) -> None:
     "options, text",
     [
         ({"engine": "spark"}, "engine='spark': expected one of auto, local, ray"),
+        ({"progress": 5}, "progress=5: expected a function"),
         ({"address": "ray://x"}, "an address is of a Ray cluster, and engine is 'local'"),
         ({"per_device": 2}, "engine 'local' has one worker"),
         ({"workers": 3}, "engine 'local' has one worker"),

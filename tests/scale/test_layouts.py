@@ -75,7 +75,10 @@ def test_tensors_of_different_shapes_are_of_none(tmp_path: Path) -> None:
     with Worker(Predictor(write_net(tmp_path, ANY_SQUARES), device="numpy")) as worker:
         types = [SimpleNamespace(shape=shape) for shape in ((None,), (4,))]
         (column,) = worker.layout({"data": pa.list_(pa.float32())}).inputs
-        assert [is_known(column, {"data": type_}, None) for type_ in types] == [False, True]
+        source: Any = SimpleNamespace(mixed=())
+        assert [is_known(column, {"data": type_}, source) for type_ in types] == [False, True]
+        # In pipelines it is the type of the first rows, and the model takes others, too.
+        assert [is_known(column, {"data": type_}, None) for type_ in types] == [False, False]
 
 
 def test_columns_that_are_kept_are_read_as_well(tmp_path: Path) -> None:
@@ -84,6 +87,9 @@ def test_columns_that_are_kept_are_read_as_well(tmp_path: Path) -> None:
     job(tmp_path / "t.parquet", net, tmp_path / "out", id="id", keep=["data", "other"])
     rows = answers(tmp_path / "out")
     np.testing.assert_array_equal(rows[1]["out"], np.square(np.float32(rows[1]["data"])))
+    with Worker(Predictor(net, device="numpy", id="id", keep=["image"])) as worker:
+        schema = {"id": pa.int64(), "image": pa.list_(pa.float32()), "width": pa.int64()}
+        assert [i.column for i in worker.layout(schema).inputs] == ["image"], "no number is four"
     missing = pytest.raises(InputError, match="no column 'url'; it has id, x, y")
     with Worker(Predictor(net, device="numpy", id="url")) as worker, missing:
         worker.layout(dict.fromkeys(["id", "x", "y"]))

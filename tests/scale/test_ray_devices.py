@@ -96,6 +96,20 @@ def test_pools_of_a_cluster() -> None:
         pool_for(predictor(device="numpy", workers=8), {"CPU": 8.0})
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"device": "numpy", "workers": 2}, "2 worker(s), each on NumPy"),
+        ({"device": "uuid:1"}, "1 worker(s), each on device 'uuid:1' of its machine"),
+        ({"device": "vulkan"}, "3 worker(s), each on a leased Vulkan device"),
+        ({"per_device": 2}, "4 worker(s), each on a GPU of Ray's (0.5 of it each)"),
+    ],
+)
+def test_workers_in_words(options: dict[str, Any], text: str) -> None:
+    own = predictor(**options)
+    assert pool_for(own, {"CPU": 8.0, "GPU": 2.0, "vulkan": 3.0}).text(own.device) == text
+
+
 def test_a_resumed_job_that_could_not_go_on() -> None:
     """Ray's filter of what is done and its listing hold processors, and would wait for ever."""
     pool = pool_for(predictor(device="vulkan"), {"vulkan": 1.0})

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scale import ray_jobs
+from scale import jobs, ray_jobs
 from scale.ray_jobs import LLVMPIPE
 from vknn import scale
 from vknn.errors import InputError
+from vknn.scale.stages import FIRST_ROWS
 
 pytestmark = pytest.mark.device
 
@@ -161,6 +162,17 @@ def test_tensors_of_arrow(ray: Any, model: Path, tmp_path: Path) -> None:
             device="llvmpipe",
         )  # fmt: skip
     ray_jobs.assert_same(tmp_path / "ray", tmp_path / "local", "id", ["out"])
+
+
+@pytest.mark.slow
+def test_tensors_behind_the_first_rows_are_of_another_shape(ray: Any, tmp_path: Path) -> None:
+    """The model takes both: answers are lists, and no row is an error."""
+    shapes = [(4,)] * (FIRST_ROWS + 1) + [(3,)]
+    rows = [{"id": number, "data": np.ones(shape)} for number, shape in enumerate(shapes)]
+    net = jobs.write_net(tmp_path, jobs.ANY_SQUARES)
+    made = scale.predict(ray.data.from_items(rows), net, id="id", device="numpy", workers=1)
+    found = {row["id"]: (np.shape(row["out"]), row["error"]) for row in made.take_all()}
+    assert found == {number: (shape, None) for number, shape in enumerate(shapes)}
 
 
 @pytest.mark.slow

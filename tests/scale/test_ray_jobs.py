@@ -232,3 +232,15 @@ def test_more_workers_than_devices(ray: Any, job: dict[str, Any]) -> None:
         scale.run(**job, device="vulkan", workers=9)
     with pytest.raises(DeviceError, match="no GPUs that Ray counts"):
         scale.run(**job, device="gpu")
+
+
+@pytest.mark.parametrize(
+    "device", ["uuid:00000000-0000-0000-0000-000000000001", "pci:0000:3b:00.0", "no such card"]
+)
+def test_a_device_that_no_machine_has(ray: Any, job: dict[str, Any], device: str) -> None:
+    """An error before the job begins: no worker is started to find it out."""
+    with pytest.raises(DeviceError, match="no machine of the cluster has the device: machine"):
+        scale.run(**job, device=device)
+    dataset = ray.data.range(3).map_batches(lambda batch: {"data": batch["id"]})
+    with pytest.raises(DeviceError, match="no machine of the cluster has the device: machine"):
+        scale.predict(dataset, job["model"], layers=job["layers"], device=device)

@@ -140,7 +140,7 @@ def test_a_command_that_is_interrupted(
 
 def test_pending_files_are_removed(tmp_path: Path) -> None:
     """What Ray did not finish writing goes, with all notes; what it finished stays."""
-    output, notes = tmp_path / "out", tmp_path / "out.checkpoint" / "run"
+    output, notes = tmp_path / "out", tmp_path / "out.checkpoint" / "vknn-run"
     output.mkdir()
     notes.mkdir(parents=True)
     table = pa.table({"id": [1]})
@@ -152,6 +152,27 @@ def test_pending_files_are_removed(tmp_path: Path) -> None:
     left = sorted(os.path.basename(path) for path in Folder(output).parts())
     assert left == ["part-a-u_000002-0.parquet", "part-b-u_000001-0.parquet"]
     assert not notes.parent.exists()
+
+
+def test_a_folder_of_others_with_the_name_of_the_notes(tmp_path: Path) -> None:
+    """Beside answers/ it is the answers.checkpoint/ of a training, say: it stays, all of it."""
+    own, folder = tmp_path / "out.checkpoint", Folder(tmp_path / "out")
+    (own / "epoch").mkdir(parents=True)
+    for name in ("weights.pt", "epoch/part-a.pending.parquet", "vknn-notes.txt"):
+        (own / name).write_bytes(b"of others")
+    (own / "vknn-run").mkdir()
+    (tmp_path / "out").mkdir()
+    before = sorted(path for path in own.rglob("*") if path.name != "vknn-run")
+    remove_pending(folder)
+    folder.clear()
+    assert sorted(own.rglob("*")) == before
+    (tmp_path / "empty.checkpoint").mkdir()
+    remove_pending(Folder(tmp_path / "empty"))
+    assert (tmp_path / "empty.checkpoint").is_dir()
+    (tmp_path / "file.checkpoint").write_bytes(b"of others")
+    remove_pending(Folder(tmp_path / "file"))
+    Folder(tmp_path / "file").clear()
+    assert (tmp_path / "file.checkpoint").read_bytes() == b"of others"
 
 
 def test_rows_that_a_process_wrote_too_late(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from vknn.cli.inputs import add_image_arguments
 from vknn.cli.output import progress, show_lines
 from vknn.cli.supervised import attended, stoppable, supervised
 from vknn.errors import InputError
-from vknn.scale.convert import FORMATS, convert
+from vknn.scale.convert import FORMATS, check_target, convert
 from vknn.scale.folder import Folder
 from vknn.scale.job import ENGINES, run_job
 from vknn.scale.options import BATCH_ROWS, Predictor
@@ -124,6 +124,8 @@ def _run(args: argparse.Namespace, ended: int = 0) -> int:
             f"--format {args.format}: only answers in a folder of this machine are converted, and "
             f"{args.output} is none"
         )
+    if args.format != "parquet":
+        check_target(args.output, args.format, args.source)
     with ExitStack() as stack:
         files = stack.enter_context(model_files(args))
         predictor = _predictor(args, files.model, files.weights)

@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from vknn import __version__
+from vknn import __version__, environment
 from vknn.errors import DeviceError, VknnError
+from vknn.runtime import devices
+from vknn.runtime.device_selection import choose, is_host
 from vknn.scale.accelerators import offered_here
 from vknn.scale.optional import ray_module
 from vknn.scale.options import Predictor
@@ -60,12 +62,13 @@ class Pool:
             found["resources"] = dict(self.resources)
         return found
 
-    def texts(self) -> list[str]:
-        """The workers in words."""
-        where = {GPU: "a GPU of Ray's", LEASE: "a leased Vulkan device", OWN: "its own device"}
+    def text(self, device: str) -> str:
+        """The workers in words; ``device``: as asked for."""
+        own = "NumPy" if is_host(device) else f"device {device!r} of its machine"
+        where = {GPU: "a GPU of Ray's", LEASE: "a leased Vulkan device", OWN: own}
         share = self.num_gpus or dict(self.resources).get(VULKAN, 1.0)
         part = "" if share == 1.0 else f" ({share:g} of it each)"
-        return [f"{self.size} worker(s), each on {where[self.mode]}{part}"]
+        return f"{self.size} worker(s), each on {where[self.mode]}{part}"
 
 
 @contextlib.contextmanager
@@ -219,32 +222,41 @@ class ClusterNode:
         version: Version of vknn there.
         devices: Selectors of the Vulkan devices that it offers.
         error: Why there are none; empty where there are.
+        missing: Why it has no device as asked for; empty where it has, or none is asked for.
     """
 
     name: str
     version: str
     devices: tuple[str, ...]
     error: str = ""
+    missing: str = ""
 
     def text(self) -> str:
         """The machine in words."""
         return f"machine {self.name} ({', '.join(self.devices) or self.error})"
 
 
-def look_here() -> ClusterNode:
-    """This machine."""
+def look_here(selector: str = "") -> ClusterNode:
+    """This machine, and whether it has the device of a selector."""
+    missing = ""
+    if selector:
+        try:
+            choose(devices(), selector, environment.read().null_device)
+        except DeviceError as failed:
+            missing = str(failed)
     try:
         found = offered_here()
         error = "" if found else "it has no Vulkan driver that can be used"
     except VknnError as failed:
         found, error = [], str(failed)
-    return ClusterNode(platform.node(), __version__, tuple(found), error)
+    return ClusterNode(platform.node(), __version__, tuple(found), error, missing)
 
 
-def survey(ray: Any, mode: str) -> list[ClusterNode]:
+def survey(ray: Any, mode: str, device: str) -> list[ClusterNode]:
     """The machines of the cluster that offer what workers hold. Raises VknnError for unfit ones.
 
-    Unfit are those with another vknn, and those without a Vulkan driver.
+    Unfit are those with another vknn, and those without a Vulkan driver. ``device``: as asked for;
+    where workers look for it themselves, one machine at least has to have it.
     """
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -252,10 +264,11 @@ def survey(ray: Any, mode: str) -> list[ClusterNode]:
     alive = [node for node in ray.nodes() if node["Alive"]]
     able = [n for n in alive if wanted is None or n["Resources"].get(wanted, 0) > 0]
     look = ray.remote(num_cpus=0)(look_here)
+    own = "" if mode != OWN or device == "auto" or is_host(device) else device
     asked = [
         look.options(
             scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-        ).remote()
+        ).remote(own)
         for node in able
     ]
     found = []
@@ -279,4 +292,7 @@ def survey(ray: Any, mode: str) -> list[ClusterNode]:
                 f"machine {machine.name}: {machine.error}; install one there, or start its Ray "
                 "without the resources that offer devices"
             )
+    if found and all(machine.missing for machine in found):
+        told = "; ".join(f"machine {machine.name}: {machine.missing}" for machine in found)
+        raise DeviceError(f"no machine of the cluster has the device: {told}")
     return found

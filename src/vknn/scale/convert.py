@@ -4,21 +4,44 @@ from __future__ import annotations
 
 import base64
 import json
-import math
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from vknn.errors import VknnError
+from vknn.errors import InputError, VknnError
 from vknn.named_files import replacing
 from vknn.scale.folder import Folder
 from vknn.scale.optional import arrow
 from vknn.scale.records import cells_of, is_list
+from vknn.scale.report import finite
+from vknn.scale.sources import find_source
 
 FORMATS = ("parquet", "npz", "jsonl")
+
+
+def check_target(
+    output: str | os.PathLike[str], format: str, source: Sequence[str | os.PathLike[str]]
+) -> None:
+    """Check that what :func:`convert` would write is no file of the source. Raises InputError."""
+    folder = Folder(output)
+    path = _target(folder, format)
+    if format != "npz" or not folder.is_local or not os.path.exists(path):  # sources are no .jsonl
+        return
+    files = find_source(source)
+    if files.is_local and os.path.realpath(path) in map(
+        os.path.realpath, map(files.place, files.paths)
+    ):
+        raise InputError(
+            f"--format {format} would write {path}, which is in the source: give another folder"
+        )
+
+
+def _target(folder: Folder, format: str) -> str:
+    """The file beside a folder."""
+    return f"{folder.path}.{format}"
 
 
 def convert(output: str | os.PathLike[str], format: str) -> str:
@@ -37,7 +60,7 @@ def convert(output: str | os.PathLike[str], format: str) -> str:
     parts = folder.parts()
     if not parts:
         raise VknnError(f"{output} has no answers")
-    path = f"{folder.path}.{format}"
+    path = _target(folder, format)
     if format == "jsonl":
         _write_jsonl(folder, parts, path)
     else:
@@ -57,16 +80,7 @@ def _line(row: Any) -> str:
     try:
         return json.dumps(row, default=_as_json, allow_nan=False)
     except ValueError:  # JSON has no infinities and no NaN (RFC 8259, section 6)
-        return json.dumps(_finite(row), default=_as_json, allow_nan=False)
-
-
-def _finite(value: Any) -> Any:
-    """A value of rows with None in place of numbers that are not finite."""
-    if isinstance(value, dict):
-        return {name: _finite(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_finite(one) for one in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return json.dumps(finite(row), default=_as_json, allow_nan=False)
 
 
 def _rows(table: Any) -> Iterator[dict[str, Any]]:

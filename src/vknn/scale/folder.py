@@ -13,6 +13,7 @@ from typing import Any
 
 from vknn.errors import InputError, VknnError
 from vknn.scale.claim import Claim
+from vknn.scale.job_form import is_job
 from vknn.scale.optional import arrow, arrow_part
 from vknn.scale.sources import place_of, without_secret
 
@@ -20,6 +21,8 @@ from vknn.scale.sources import place_of, without_secret
 OWN = "_vknn"
 JOB, RUNNING, SUSPECT, LOCK = "job.json", "running.json", "suspect.parquet", "lock"
 _ENDING = ".parquet"
+#: Begin of the names of folders of Ray's notes, which say what is done.
+_NOTES = "vknn-"
 #: Errors of filesystems that lock no files.
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 
@@ -110,9 +113,9 @@ class Folder:
         text = self._read(self._own(JOB))
         if text is None:
             return None
-        with contextlib.suppress(ValueError):
-            found = json.loads(text)
-            if isinstance(found, dict):
+        with contextlib.suppress(ValueError, RecursionError):
+            found: dict[str, Any] = json.loads(text)
+            if is_job(found):
                 return found
         raise VknnError(f"{self._own(JOB)} is damaged: --restart begins the job anew")
 
@@ -216,8 +219,7 @@ class Folder:
             for name in (JOB, RUNNING, SUSPECT):
                 if self._info(self._own(name)):
                     self.filesystem.delete_file(self._own(name))
-            if self._info(self.checkpoint):
-                self.filesystem.delete_dir(self.checkpoint)
+        self.remove_notes()
 
     def sweep(self) -> None:
         """Removal of files that an ended process left half-written."""
@@ -233,6 +235,30 @@ class Folder:
     def checkpoint(self) -> str:
         """The folder beside this one that Ray keeps what is done in."""
         return f"{self.path}.checkpoint"
+
+    def notes(self, run: str) -> str:
+        """The folder of Ray's notes of a run."""
+        return posixpath.join(self.checkpoint, f"{_NOTES}{run}")
+
+    def all_notes(self) -> list[str]:
+        """The folders of Ray's notes; others' files beside them are none."""
+        fs = arrow_part("fs")
+        with self._told("cannot be read"):
+            if self.filesystem.get_file_info(self.checkpoint).type != fs.FileType.Directory:
+                return []
+            found = self.filesystem.get_file_info(fs.FileSelector(self.checkpoint))
+        own = (f.path for f in found if f.type == fs.FileType.Directory)
+        return sorted(path for path in own if posixpath.basename(path).startswith(_NOTES))
+
+    def remove_notes(self) -> None:
+        """Removal of Ray's notes, and of their folder where nothing of others is in it."""
+        fs, own = arrow_part("fs"), self.all_notes()
+        with self._told("cannot be written"):
+            for path in own:
+                self.filesystem.delete_dir(path)
+            place = fs.FileSelector(self.checkpoint, allow_not_found=True)
+            if own and not self.filesystem.get_file_info(place) and self._info(self.checkpoint):
+                self.filesystem.delete_dir(self.checkpoint)
 
     def _own(self, name: str) -> str:
         return posixpath.join(self.path, OWN, name) if name else posixpath.join(self.path, OWN)

@@ -127,6 +127,8 @@ def run_job(
     assert again in AGAIN
     if engine not in ENGINES:
         raise InputError(f"engine={engine!r}: expected one of {', '.join(ENGINES)}")
+    if progress is not None and not callable(progress):
+        raise InputError(f"progress={progress!r}: expected a function")
     bound = ErrorBound.of(errors)
     files = find_source(source)
     predictor = _named(predictor, files)

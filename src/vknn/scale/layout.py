@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -23,7 +24,7 @@ from vknn.scale.options import (
     Predictor,
 )
 from vknn.scale.outcome import error_type
-from vknn.scale.records import InputColumn, is_list
+from vknn.scale.records import InputColumn, is_list, shape_of_one
 from vknn.scale.sources import BYTES, DATA, RecordSource
 from vknn.session import Session
 from vknn.tool_inputs import needed_inputs
@@ -157,13 +158,18 @@ def input_layout(
 
 
 def is_known(column: Any, schema: dict[str, Any], source: RecordSource | None) -> bool:
-    """Whether all records have inputs of one shape in a column."""
+    """Whether all records have inputs of one shape in a column.
+
+    ``source``: None in pipelines, where the type is that of the first rows.
+    """
     spec, type_ = column.form.spec, schema.get(column.column)
     if spec.fixed is not None:
         return True
     shape = getattr(type_, "shape", None)
     if shape is not None:  # None in it: Ray's tensors of different shapes
-        return None not in shape and (source is None or column.column not in source.mixed)
+        if source is None:  # later tensors may be of other shapes: the model has to say it
+            return None not in shape and shape_of_one(spec) is not None
+        return None not in shape and column.column not in source.mixed
     if _is_of_bytes(type_):
         hint = column.form.hint
         sized = column.options.size is not None or (hint is not None and None not in hint[-3:])
@@ -194,6 +200,11 @@ def _holds_arrays(type_: Any) -> bool:
     return type_ is not None and (tensors or is_list(type_) or _is_of_bytes(type_))
 
 
+def _takes_arrays(spec: TensorSpec) -> bool:
+    """Whether an input is one of numbers, and not of a single one."""
+    return spec.dtype.kind != "O" and (spec.fixed is None or math.prod(spec.fixed) != 1)
+
+
 def _columns(session: Session, predictor: Predictor, schema: Mapping[str, Any]) -> dict[str, str]:
     """Input -> column, for all inputs that the model needs."""
     names = [spec.name for spec in session.inputs]
@@ -220,7 +231,7 @@ def _likely(
     """The column that is meant for an input of which nothing is said. Raises InputError.
 
     For the ``only`` one that is left: a column whose name says it, the only one, or else the only
-    one of bytes, lists or tensors, beside text and numbers.
+    one of bytes, lists or tensors, beside text and numbers; one that is kept where no other fits.
     """
     name = spec.name
     own = [column for column in schema if column not in (*found.values(), predictor.id)]
@@ -229,11 +240,14 @@ def _likely(
     free = [column for column in own if column not in predictor.kept]
     if only:
         likely = (*_PICTURE_COLUMNS, "npy", DATA)
-        if found_one := [column for column in likely if column in free] or free[: len(free) == 1]:
+        if found_one := [column for column in likely if column in free]:
             return found_one[0]
-        arrays = [column for column in free if _holds_arrays(schema[column])]
-        if len(arrays) == 1 and spec.dtype.kind != "O":
-            return arrays[0]
+        arrays = [c for c in own if _holds_arrays(schema[c]) and _takes_arrays(spec)]
+        if len(free) == 1 and (free[0] in arrays or not arrays):
+            return free[0]
+        for some in ([column for column in arrays if column in free], arrays):
+            if len(some) == 1:
+                return some[0]
         if kept := [column for column in likely if column in own]:  # it may be read as well
             return kept[0]
     raise InputError(

@@ -191,7 +191,7 @@ class RayRun(JobRun):
             if self.predictor.id is not None:
                 from ray.data.checkpoint import CheckpointConfig
 
-                path = posixpath.join(self.folder.checkpoint, self.outcome.run)
+                path = self.folder.notes(self.outcome.run)
                 self._note_done(path)
                 context.checkpoint_config = CheckpointConfig(
                     self.predictor.id,
@@ -205,7 +205,7 @@ class RayRun(JobRun):
 
     def _note_done(self, path: str) -> None:
         pa, name, place = arrow(), self.predictor.id, self.folder.filesystem
-        _remove_folder(self.folder)
+        self.folder.remove_notes()
         if self.done and name is not None and self.source.kind == PARQUET:  # others leave it out
             place.create_dir(path, recursive=True)
             ids = pa.table({name: pa.array(sorted(self.done), self.schema[name] or pa.string())})
@@ -312,7 +312,7 @@ class RayRun(JobRun):
                     f"the source has ids twice, such as {doubles[0]!r}: ids name records, and the "
                     f"first row of each is kept"
                 )
-        _remove_folder(self.folder)
+        self.folder.remove_notes()
         self.folder.write_running({})
 
     def _ids(self, name: str) -> list[Any]:
@@ -364,26 +364,20 @@ def planned_workers(predictor: Predictor, address: str | None) -> list[str]:
         offers = ray.cluster_resources()
         pool = pool_for(predictor, offers)
         check_schedulable(pool, offers, is_resumed=False)
-        return [*pool.texts(), *(machine.text() for machine in survey(ray, pool.mode))]
+        machines = survey(ray, pool.mode, predictor.device)
+        return [pool.text(predictor.device), *(machine.text() for machine in machines)]
 
 
 def remove_pending(folder: Folder) -> None:
     """Removal of files of answers that a job of Ray's did not finish writing, and of its notes."""
     fs, place = arrow_part("fs"), folder.filesystem
-    every = fs.FileSelector(folder.checkpoint, allow_not_found=True, recursive=True)
-    pending = [f.path for f in place.get_file_info(every) if f.path.endswith(_PENDING)]
+    every = [f for path in folder.all_notes() for f in place.get_file_info(fs.FileSelector(path))]
+    pending = [f.path for f in every if f.path.endswith(_PENDING)]
     begins = tuple(posixpath.basename(path)[: -len(_PENDING)] for path in pending)
     for path in folder.parts() if begins else []:
         if posixpath.basename(path).startswith(begins):
             folder.remove_part(path)
-    _remove_folder(folder)
-
-
-def _remove_folder(folder: Folder) -> None:
-    """Removal of Ray's notes: all that they say is in the answers."""
-    place, fs = folder.filesystem, arrow_part("fs")
-    if place.get_file_info(folder.checkpoint).type != fs.FileType.NotFound:
-        place.delete_dir(folder.checkpoint)
+    folder.remove_notes()
 
 
 def _filenames(prefix: str) -> Any:

@@ -14,6 +14,7 @@ from vknn.scale.local import LocalRun
 from vknn.scale.options import LABEL, PROBABILITY
 from vknn.scale.reading import read
 from vknn.scale.records import Record
+from vknn.scale.report import finite
 from vknn.scale.stacked import is_worth
 from vknn.scale.worker import Worker, device_name
 
@@ -59,7 +60,7 @@ class JobPlan:
     def to_json(self) -> str:
         """The plan as a JSON document."""
         document = {**asdict(self), "answer_bytes": self.answer_bytes}
-        return json.dumps(document, indent=2, default=str)
+        return json.dumps(finite(document), indent=2, default=str, allow_nan=False)
 
     def __str__(self) -> str:
         source = self.source

@@ -202,7 +202,7 @@ def fitted(array: np.ndarray, spec: TensorSpec, column: str) -> np.ndarray:
     Raises InputError for numbers that the dtype does not have.
     """
     made = _as_dtype(array, spec, column)
-    fixed = _one_of(spec)
+    fixed = shape_of_one(spec)
     if fixed is None or made.shape == fixed:
         return in_batch(made, spec)
     if made.ndim <= 1 and made.size == int(np.prod(fixed, dtype=np.int64)):
@@ -210,7 +210,7 @@ def fitted(array: np.ndarray, spec: TensorSpec, column: str) -> np.ndarray:
     return in_batch(made, spec)
 
 
-def _one_of(spec: TensorSpec) -> tuple[int, ...] | None:
+def shape_of_one(spec: TensorSpec) -> tuple[int, ...] | None:
     """The shape of one record for an input, whose batch axis may be free; None: it is not fixed."""
     sizes = spec.sizes
     if not sizes:

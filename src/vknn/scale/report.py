@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -48,7 +49,8 @@ class DeviceReport:
         memory: Bytes of its memory that one worker had at most.
         cold_seconds: Time from opening the model to the first answer.
         checks: Records that NumPy computed, too.
-        largest_error: The largest error of these, as a multiple of what is allowed.
+        largest_error: The largest error of these, as a multiple of what is allowed; infinite for
+            outputs of another shape, and where only one side is finite.
         stacked: Records of one shape that one run computed.
         deaths: Processes that ended while they used it.
         retired: Why it is not used any more; None where it is.
@@ -88,7 +90,7 @@ class Report:
         errors: Records that could not be computed, by type of error.
         seconds: This run took so long.
         waiting_seconds: Time in which devices waited for inputs.
-        writing_seconds: Time that writing answers took.
+        writing_seconds: Time that writing answers took, in one process; tasks of Ray's tell nobody.
         peak_memory: Bytes of memory of the largest process.
         devices: What each device did, by its lasting name.
         suspects: Rows that a device wrote which disagreed with NumPy later.
@@ -120,14 +122,16 @@ class Report:
         return self.new_rows / self.seconds if self.seconds else 0.0
 
     def to_json(self) -> str:
-        """The report as a JSON document."""
+        """The report as a JSON document; null are infinite errors, and what nobody measured."""
         document = asdict(self)
+        if self.engine == "ray":
+            document["writing_seconds"] = None
         document["rows_per_second"] = self.rows_per_second
         for device in document["devices"].values():
             share = device["busy_seconds"] / self.seconds if self.seconds else 0.0
             device["busy_share"] = min(1.0, share)
             device["rows_per_second"] = device["rows"] / self.seconds if self.seconds else 0.0
-        return json.dumps(document, indent=2)
+        return json.dumps(finite(document), indent=2, allow_nan=False)
 
     def __str__(self) -> str:
         lines = [
@@ -140,9 +144,10 @@ class Report:
             lines.append(f"  errors: {kinds}")
         lines += [_device_line(device, self.seconds) for device in self.devices.values()]
         if self.seconds:
+            written = "" if self.engine == "ray" else f", writing {self.writing_seconds:.1f} s"
             lines.append(
-                f"  waiting for inputs {self.waiting_seconds:.1f} s, writing "
-                f"{self.writing_seconds:.1f} s, memory {self.peak_memory / 2**20:.0f} MiB"
+                f"  waiting for inputs {self.waiting_seconds:.1f} s{written}, memory "
+                f"{self.peak_memory / 2**20:.0f} MiB"
             )
         if self.suspects:
             lines.append(f"  {self.suspects} suspect rows: --redo-suspect computes them again")
@@ -174,6 +179,15 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
+def finite(value: Any) -> Any:
+    """A JSON document with None for numbers that JSON has not: infinities, NaN (RFC 8259, 6)."""
+    if isinstance(value, Mapping):
+        return {name: finite(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def report_of(document: Mapping[str, Any]) -> Report:
     """The report that :meth:`Report.to_json` wrote."""
     known = {name: value for name, value in document.items() if name in Report.__annotations__}
@@ -181,4 +195,9 @@ def report_of(document: Mapping[str, Any]) -> Report:
         key: DeviceReport(**{n: v for n, v in d.items() if n in DeviceReport.__annotations__})
         for key, d in known.get("devices", {}).items()
     }
-    return Report(**{**known, "devices": devices})
+    for device in devices.values():
+        if device.largest_error is None:
+            device.largest_error = math.inf
+    return Report(
+        **{**known, "devices": devices, "writing_seconds": known.get("writing_seconds") or 0.0}
+    )

@@ -21,9 +21,17 @@ def document_of(predictor: Predictor, source: RecordSource, folder: Folder) -> d
         "versions": versions(),
         "model": {"name": Path(predictor.model).name, "sha256": digest(files)},
         "options": predictor.identity(),
-        "source": [without_secret(text).rstrip("/") or text for text in source.given],
+        "source": [_source_text(text, source.is_local) for text in source.given],
         "place": _place(source, folder),
     }
+
+
+def _source_text(text: str, is_local: bool) -> str:
+    """A source as job.json has it: without a secret and slashes at its end, before options, too."""
+    address, mark, options = without_secret(text), "", ""
+    if not is_local:  # of local names a question mark is a letter, or one of a pattern
+        address, mark, options = address.partition("?")
+    return f"{address.rstrip('/')}{mark}{options}" or text
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

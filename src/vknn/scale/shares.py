@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 
 from vknn.errors import InputError
+
+#: Letters of a share or a bound, and what exact arithmetic would take minutes or gigabytes for.
+_MOST_LETTERS = 40
+_HUGE_POWER = re.compile(r"e[-+]?[\d_]{4}", re.IGNORECASE)
 
 
 def share_of(given: str | float | Fraction, what: str) -> Fraction:
@@ -33,7 +38,7 @@ class ErrorBound:
         if given is None or isinstance(given, ErrorBound):
             return given or cls()
         text = str(given).strip()
-        if text.isdecimal():
+        if text.isdecimal() and len(text) <= _MOST_LETTERS:
             return cls(number=int(text))
         if text.endswith("%") or "/" in text:
             return cls(share=share_of(text, "errors"))
@@ -58,6 +63,8 @@ class ErrorBound:
 
 def _fraction(given: str | float | Fraction) -> Fraction | None:
     if isinstance(given, bool):
+        return None
+    if isinstance(given, str) and (len(given) > _MOST_LETTERS or _HUGE_POWER.search(given)):
         return None
     try:
         if isinstance(given, str) and given.strip().endswith("%"):

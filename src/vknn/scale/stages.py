@@ -140,7 +140,7 @@ def prepared(
     offers = ray.cluster_resources()
     pool = pool_for(predictor, offers)
     check_schedulable(pool, offers, is_resumed)
-    survey(ray, pool.mode)
+    survey(ray, pool.mode, predictor.device)
     if singly is None or schema is None:
         table = first_rows(dataset)
         schema = {name: table.schema.field(name).type for name in table.schema.names}
