@@ -14,7 +14,7 @@ from tests.bundle.rebuilt import (
     with_field,
 )
 
-from vknn.bundle import Bundle, schema, trial
+from vknn.bundle import Bundle, restored, schema, trial
 from vknn.bundle.suitability import lacking
 from vknn.bundle.trial import suiting_plans
 from vknn.errors import (
@@ -36,7 +36,7 @@ def test_a_device_that_suits_no_plan(net: Path, monkeypatch: pytest.MonkeyPatch)
     bundle = Bundle.open(net)
     with pytest.raises(VknnError, match=r"phone suits no plan: plan 0 \(generic\) needs .*generic"):
         suiting_plans(bundle.plans[:1], replace(able(), max_storage_buffers=1))
-    monkeypatch.setattr(trial, "lacking", lambda plan, snapshot: ["legs"])
+    monkeypatch.setattr(restored, "lacking", lambda plan, snapshot: ["legs"])
     with (
         open_device("auto") as device,
         pytest.raises(VknnError, match="which lacks legs: choose another with --plan"),

@@ -123,8 +123,8 @@ def _answers(found: Sequence[ExampleArray], ported: PortedPlan) -> list[ExampleA
 
 def _says(found: Sequence[ExampleArray], ported: PortedPlan) -> tuple[int, float]:
     """How much an example says: of how many outputs, and the least distance of one from zeros."""
-    answers = _answers(found, ported)
-    return len(answers), min(map(_distance, answers), default=np.inf)
+    distances = [d for d in map(_distance, _answers(found, ported)) if d]
+    return len(distances), min(distances, default=np.inf)
 
 
 def _answered(
