@@ -2023,7 +2023,7 @@ vknn_status vknn_set(vknn_net *net, const char *input, const void *data, size_t 
     const vkb_port *p;
     uint8_t *at;
     TRY(reach(net, VKNN_INPUT, input, data, &bytes, &p, &at));
-    memcpy(at, data, bytes);
+    if (bytes) memcpy(at, data, bytes); /* data may be null then */
     return VKNN_OK;
 }
 
@@ -2031,7 +2031,7 @@ vknn_status vknn_get(vknn_net *net, const char *output, void *data, size_t bytes
     const vkb_port *p;
     uint8_t *at;
     TRY(reach(net, VKNN_OUTPUT, output, data, &bytes, &p, &at));
-    memcpy(data, at, bytes);
+    if (bytes) memcpy(data, at, bytes);
     return VKNN_OK;
 }
 
