@@ -79,7 +79,7 @@ class StaticDifference:
 
     @property
     def remarks(self) -> list[str]:
-        """Differences beside the dispatches: in assumptions, and in what is left out."""
+        """Differences in assumptions and in what is left out, beside those of dispatches."""
         found = []
         for name in ("assumptions", "left_out"):
             texts = [getattr(profile, name) or "none" for profile in (self.before, self.after)]
