@@ -41,6 +41,24 @@ Probe out  1 1 data out
 HOST: dict[str, Any] = {"device": "numpy", "engine": "local"}
 
 
+def elementwise(statements: str) -> str:
+    """A shader that computes element ``i`` of y of that of x."""
+    return f"""
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "common/tensor.glsl"
+#include "common/grid.glsl"
+INPUT1F(0, x);
+OUTPUT1F(1, y);
+layout(push_constant) uniform P {{ int count; }} p;
+void main() {{
+    int i = linear_lane();
+    if (i >= p.count) return;
+    {statements}
+}}
+"""
+
+
 def write_net(folder: Path, text: str = SQUARES) -> Path:
     """Writes net.param without weights and gives its path."""
     path = folder / "net.param"

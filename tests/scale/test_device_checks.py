@@ -17,6 +17,7 @@ from tests.scale.jobs import (
     answers,
     by_id,
     document,
+    elementwise,
     job,
     rows_of,
     table,
@@ -36,21 +37,7 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
 #: Twice a number, but of numbers above 50 one more: as a broken card would have it.
-WRONG = """
-#version 450
-#extension GL_GOOGLE_include_directive : require
-#include "common/tensor.glsl"
-#include "common/grid.glsl"
-INPUT1F(0, x);
-OUTPUT1F(1, y);
-layout(push_constant) uniform P { int count; } p;
-void main() {
-    int i = linear_lane();
-    if (i >= p.count) return;
-    float v = LOAD1(x, i);
-    STORE1(y, i, v > 50.0 ? 2.0 * v + 1.0 : 2.0 * v);
-}
-"""
+WRONG = elementwise("float v = LOAD1(x, i); STORE1(y, i, v > 50.0 ? 2.0 * v + 1.0 : 2.0 * v);")
 WRONG_FROM, COUNT = 51, 120
 #: Its layer has a name of its own: other tests' stays registered.
 NET = PROBE.replace("Probe", "Wrong")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.scale.jobs import PROBE, document, job, table, vectors, write_net
+from tests.scale.jobs import PROBE, document, elementwise, job, table, vectors, write_net
 
 import vknn
 from vknn import scale
@@ -17,20 +17,7 @@ from vknn.scale.plan import JobPlan
 from vknn.scale.report import DeviceReport, Report, report_of
 
 #: No number, where NumPy has twice a number.
-NONE = """
-#version 450
-#extension GL_GOOGLE_include_directive : require
-#include "common/tensor.glsl"
-#include "common/grid.glsl"
-INPUT1F(0, x);
-OUTPUT1F(1, y);
-layout(push_constant) uniform P { int count; } p;
-void main() {
-    int i = linear_lane();
-    if (i >= p.count) return;
-    STORE1(y, i, LOAD1(x, i) * uintBitsToFloat(0x7fc00000));
-}
-"""
+NONE = elementwise("STORE1(y, i, LOAD1(x, i) * uintBitsToFloat(0x7fc00000));")
 
 
 def strict(text: str) -> Any:
