@@ -101,6 +101,8 @@ def test_a_bundle_takes_no_place_of_the_models_files(
         arguments = [str(model), "--weights", str(weights), "-o", str(path), "--no-example"]
         assert main(["export", *arguments]) == 2
         assert "give another path" in capsys.readouterr().err
+    with pytest.raises(InputError, match="a file of the model: give another path"):
+        vknn.export(model, weights, example=False)  # which are taken from there by themselves
     assert (model.read_bytes(), weights.read_bytes()) == before
     vknn.export(model, tmp_path / "net.vkb", weights=weights, example=False)
 

@@ -159,7 +159,7 @@ def _distance(answer: ExampleArray) -> float:
     Of an output of zeros it is infinite, of one without a number that is finite 0.
     """
     size = np.abs(answer.array.astype(np.float64))
-    if size.size and not _is_finite(size).any():
+    if size.size and not np.isfinite(size).any():
         return 0.0
     size = size[np.isfinite(size) & (size > 0)]
     allowed = answer.absolute + answer.relative * size
@@ -176,9 +176,9 @@ def _tell(found: Sequence[ExampleArray], ported: PortedPlan, precision: str) -> 
         if number not in answers:
             why = "roundings change its shape, or make it infinite, beyond 1e30 or no number"
             _warn(port.name, "nothing", why, precision)
-        elif answers[number].array.size and not _is_finite(answers[number].array).any():
+        elif not (distance := _distance(answers[number])):
             _warn(port.name, "nothing", "no number of it is finite", precision)
-        elif _distance(answers[number]) <= _LITTLE:
+        elif distance <= _LITTLE:
             why = "what roundings make of it is half as large as the output itself, or more"
             _warn(port.name, "little", why, precision)
 
@@ -191,10 +191,6 @@ def _warn(output: str, little: str, why: str, precision: str) -> None:
         RuntimeWarning,
         stacklevel=2,
     )
-
-
-def _is_finite(array: np.ndarray) -> np.ndarray:
-    return np.isfinite(array.astype(np.float64))
 
 
 def _is_output(port: PortDescription) -> bool:

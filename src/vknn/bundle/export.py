@@ -165,7 +165,7 @@ def export(
         np.errstate(all="ignore"),  # weights and constants may be infinite or NaN
         ThreadPoolExecutor(1, "vknn-export") as pool,
     ):
-        _check_place(path, session.model.file, weights)
+        _check_place(path, session.model.file, weights, _beside(session.model.file))
         tables, told, reasons = Tables(pool), [], {}
         signed = by_signature(session, signature)
         check_sequences(signed)
@@ -276,6 +276,12 @@ def _sets(shapes: Shapes | Sequence[Shapes] | None) -> list[Shapes]:
             raise InputError(f"two sets of shapes are alike: {checked!r:.200}")
         found.append(checked)
     return found
+
+
+def _beside(model: str | None) -> str | None:
+    """Where the weights of an ncnn or OpenVINO file are that come without a path of their own."""
+    stem, ending = os.path.splitext(model or "")
+    return f"{stem}.bin" if ending.lower() in (".param", ".xml") else None
 
 
 def _check_place(path: Any, *sources: Any) -> None:
